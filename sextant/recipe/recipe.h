@@ -1,0 +1,192 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sextant/base/log.h"
+#include "sextant/base/units.h"
+
+namespace sx {
+
+/// The settings of a run, one struct per group of keys: `training.seq_len` is
+/// `recipe.training.seq_len`. Names, types, defaults and ranges are those of the key table
+/// (key_table.h, docs/keys.md); `sextant/recipe/load.h` fills one. Immutable after `resolve`. An
+/// empty optional is a key that may be left out, or the string "auto" that only the owner can turn
+/// into a number (say a vocabulary size before the tokenizer is read).
+
+enum class Decay { kCosine, kLinear, kSqrt, kConstant };
+enum class Dtype { kFp32, kFp64, kBf16 };
+enum class NonFinite { kHalt, kSkip };
+enum class Zero { kDdp };
+enum class TransportKind { kAuto, kSolo, kThreads };
+enum class OnLimit { kKeep, kDrop };
+enum class TokenizerKind { kAuto, kTiktoken, kSextant, kBytes };
+enum class SpecialPolicy { kText, kAllow, kError };
+
+struct RunKeys {
+  std::string name;  ///< resolved: the recipe file's stem, else the preset's name, else "run"
+  std::uint64_t seed = 1;
+  std::int64_t threads = 0;  ///< resolved from "auto": usable cores
+  bool deterministic = true;
+  bool flush_denormals = true;
+};
+
+struct LogKeys {
+  LogLevel level = LogLevel::kInfo;
+};
+
+/// Fields as in ModelShape (sextant/shape); text values are those of its enumerations. `resolve`
+/// fills what `arch` and `preset` imply, so all but `vocab_size` have values afterwards.
+struct ModelKeys {
+  std::string preset;
+  std::string arch = "llama";
+  std::int64_t num_layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t ffn_hidden = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t num_heads_kv = 0;
+  std::int64_t head_dim = 0;
+  std::optional<std::int64_t> vocab_size;  ///< empty = the tokenizer's
+  std::int64_t vocab_pad_to = 128;
+  std::int64_t max_positions = 0;
+  std::string norm = "rms";
+  double norm_eps = 1e-5;
+  std::string activation = "swiglu";
+  double rope_theta = 10000;
+  bool qkv_bias = false;
+  bool linear_bias = false;
+  std::string positions = "rope";
+  bool tie_embeddings = false;
+  double init_std = 0.02;
+};
+
+struct OptimizerKeys {
+  std::string name = "adamw";
+  double lr = 3e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  bool decay_norm_and_bias = false;
+};
+
+struct LrSchedulerKeys {
+  std::int64_t warmup_steps = 0;
+  Decay decay = Decay::kCosine;
+  std::int64_t decay_steps =
+      0;  ///< resolved from "auto": all steps after the warm-up and the stable part
+  double min_ratio = 0.1;
+  double stable_ratio = 0;  ///< > 0: warm-up, constant for this share of the steps, then decay
+};
+
+struct TrainingKeys {
+  std::int64_t steps = 0;   ///< resolved from `tokens` when that is given instead
+  std::int64_t tokens = 0;  ///< resolved: steps * global_batch_size * seq_len
+  std::int64_t seq_len = 0;
+  std::int64_t micro_batch_size = 1;
+  std::int64_t global_batch_size = 0;  ///< resolved from "auto": micro_batch_size * dp_replicate
+  double grad_clip = 1.0;              ///< 0 = off
+  Dtype dtype = Dtype::kFp32;
+  NonFinite nonfinite = NonFinite::kHalt;
+  std::int64_t max_skip_steps = 0;
+};
+
+struct ParallelismKeys {
+  std::int64_t dp_replicate = 1;
+  Zero zero = Zero::kDdp;
+};
+
+/// "1000 steps", a duration, or 0 = only at the end.
+struct SaveInterval {
+  std::int64_t steps = 0;
+  Seconds duration{};
+  friend bool operator==(const SaveInterval&, const SaveInterval&) = default;
+};
+
+struct CheckpointKeys {
+  std::string dir;  ///< resolved: "${run}/ckpt" when not given; `${run}` is put in by `expand_run`
+  SaveInterval interval;
+  std::int64_t keep = 3;
+  std::int64_t keep_every = 0;
+  std::string load = "latest";  ///< "latest", "none" or a path
+  Seconds stop_deadline{90};
+};
+
+struct DataKeys {
+  std::vector<std::string> paths;  ///< prefixes of .bin/.idx pairs, or "demo"
+  std::string split = "969,30,1";
+  std::int64_t workers = 0;        ///< resolved from "auto"
+  std::uint64_t shuffle_seed = 0;  ///< resolved from "run.seed"
+};
+
+struct TokenizerKeys {
+  std::string path;
+  TokenizerKind kind = TokenizerKind::kAuto;
+  std::string pattern = "auto";
+  SpecialPolicy special = SpecialPolicy::kText;
+  std::int64_t vocab_size = 0;  ///< for `tokenize train`; 0 = must be given
+  std::int64_t min_frequency = 2;
+  std::int64_t max_token_length = 128;
+};
+
+struct MetricsKeys {
+  std::int64_t log_every = 10;  ///< steps; the first 10 steps are always logged
+  bool jsonl = true;
+  bool tensorboard = true;
+  std::int64_t eval_every = 0;  ///< steps; 0 = only at the end
+  std::int64_t eval_steps = 10;
+};
+
+struct CommKeys {
+  TransportKind transport = TransportKind::kAuto;
+  Seconds timeout{600};
+};
+
+struct CrawlSelectKeys {
+  std::vector<std::string> types{"response"};
+  std::vector<std::string> mime{"text/html", "application/xhtml+xml", "text/plain"};
+  std::vector<std::int64_t> status{200};
+};
+
+struct CrawlHtmlKeys {
+  std::int64_t max_nodes = 4'000'000;
+  std::int64_t max_depth = 512;
+  std::int64_t max_attributes = 1024;
+  std::int64_t memory_per_byte = 64;
+  OnLimit on_limit = OnLimit::kKeep;
+};
+
+struct CrawlOutputKeys {
+  Bytes shard_bytes{std::int64_t{1} << 30};
+  Bytes frame_bytes{std::int64_t{4} << 20};
+  std::int64_t zstd_level = 3;
+};
+
+struct CrawlKeys {
+  std::vector<std::string> inputs;
+  CrawlSelectKeys select;
+  Bytes max_payload{std::int64_t{64} << 20};
+  CrawlHtmlKeys html;
+  CrawlOutputKeys output;
+  double max_bad_share = 0.01;
+};
+
+struct Recipe {
+  RunKeys run;
+  LogKeys log;
+  ModelKeys model;
+  OptimizerKeys optimizer;
+  LrSchedulerKeys lr_scheduler;
+  TrainingKeys training;
+  ParallelismKeys parallelism;
+  CheckpointKeys checkpoint;
+  DataKeys data;
+  TokenizerKeys tokenizer;
+  MetricsKeys metrics;
+  CommKeys comm;
+  CrawlKeys crawl;
+};
+
+}  // namespace sx
