@@ -7,7 +7,8 @@
 
 namespace sx {
 
-/// A broken contract between parts of the program: a defect, never an input's fault. Caught in `main` only (exit 1).
+/// A broken contract between parts of the program: a defect, never an input's fault. Caught in
+/// `main` only (exit 1).
 class ContractError : public std::logic_error {
  public:
   using std::logic_error::logic_error;
@@ -20,7 +21,8 @@ namespace detail {
 
 }  // namespace sx
 
-/// Throws ContractError when `condition` is false; the rest is a fmt format string with its arguments.
+/// Throws ContractError when `condition` is false; the rest is a fmt format string with its
+/// arguments.
 #define SX_CHECK(condition, ...)                                                            \
   do {                                                                                      \
     if (!(condition)) [[unlikely]]                                                          \

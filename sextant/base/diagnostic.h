@@ -19,10 +19,10 @@ namespace sx {
 /// Numbers are stable and listed in docs/errors.md.
 struct Diagnostic {
   ExitCode exit = ExitCode::kUser;
-  int number = 0;          ///< the nnn of SX<exit>-nnn
+  int number = 0;  ///< the nnn of SX<exit>-nnn
   std::string what;
-  std::string where;       ///< may be empty; then the line is left out
-  std::string rule;        ///< "rule" for user errors, printed as "cause" for the others
+  std::string where;  ///< may be empty; then the line is left out
+  std::string rule;   ///< "rule" for user errors, printed as "cause" for the others
   std::string next;
 
   /// "SX2-017".
@@ -55,8 +55,8 @@ class IoError : public FatalError {
   using FatalError::FatalError;
 };
 
-/// The diagnostic that tells of `error`: SX3-001 no space, SX3-002 permission, SX3-003 corrupt, SX2-007 not found ...
-/// `next` is the command to try.
+/// The diagnostic that tells of `error`: SX3-001 no space, SX3-002 permission, SX3-003 corrupt,
+/// SX2-007 not found ... `next` is the command to try.
 Diagnostic to_diagnostic(const Error& error, std::string next = "");
 
 }  // namespace sx

@@ -10,7 +10,8 @@
 
 namespace sx::env {
 
-/// The only place that reads the environment. Nothing here writes it, but for `set_mkl_reproducible`.
+/// The only place that reads the environment. Nothing here writes it, but for
+/// `set_mkl_reproducible`.
 
 /// Value of a variable of the closed list in env.cpp; a name outside it is a contract error.
 std::optional<std::string> get(const std::string& name);
@@ -32,7 +33,8 @@ struct LauncherFacts {
   std::int64_t restart_count = 0;
 };
 
-/// Precedence torchrun > Slurm > MPI > single. Errors: kInvalid listing what is missing of a partial set.
+/// Precedence torchrun > Slurm > MPI > single. Errors: kInvalid listing what is missing of a
+/// partial set.
 Result<LauncherFacts> detect_launcher();
 /// The same over a given set of variables, for tests.
 Result<LauncherFacts> detect_launcher(const std::map<std::string, std::string>& variables);
@@ -46,8 +48,9 @@ std::string cache_dir();
 /// Names of variables that begin with SEXTANT_ and that no part of Sextant reads.
 std::vector<std::string> unknown_sextant_variables();
 
-/// Sets MKL_CBWR to AVX512,STRICT or AVX2,STRICT (by CPU) unless the user has set it; returns the value in force.
-/// MKL reads it at its first call only, so this is called in `main` before the first tensor operation.
+/// Sets MKL_CBWR to AVX512,STRICT or AVX2,STRICT (by CPU) unless the user has set it; returns the
+/// value in force. MKL reads it at its first call only, so this is called in `main` before the
+/// first tensor operation.
 std::string set_mkl_reproducible();
 
 }  // namespace sx::env

@@ -13,14 +13,15 @@ namespace sx {
 
 enum class LogLevel { kError, kWarn, kInfo, kDebug };
 
-/// Log = rare facts for people: one line on the console and one JSON line in the run folder. Measurement goes to
-/// StepTrace, not here. Event names are `noun.verb` and are listed in docs/events.md.
+/// Log = rare facts for people: one line on the console and one JSON line in the run folder.
+/// Measurement goes to StepTrace, not here. Event names are `noun.verb` and are listed in
+/// docs/events.md.
 namespace log {
 
 struct Options {
   LogLevel level = LogLevel::kInfo;
-  bool console = true;       ///< also a line on standard error
-  std::string jsonl_path;    ///< empty = none
+  bool console = true;     ///< also a line on standard error
+  std::string jsonl_path;  ///< empty = none
   int global_rank = 0;
 };
 

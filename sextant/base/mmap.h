@@ -10,8 +10,8 @@
 
 namespace sx {
 
-/// A file mapped read-only for the life of the object; move-only. An empty file maps to an empty span.
-/// Errors: kNotFound, kIo.
+/// A file mapped read-only for the life of the object; move-only. An empty file maps to an empty
+/// span. Errors: kNotFound, kIo.
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::filesystem::path& path);

@@ -116,7 +116,8 @@ class [[nodiscard]] Result<void> {
 #define SX_CONCAT_IMPL(a, b) a##b
 #define SX_CONCAT(a, b) SX_CONCAT_IMPL(a, b)
 
-/// SX_TRY(auto x, f()): declares x with the value of f(), or returns f()'s error from this function.
+/// SX_TRY(auto x, f()): declares x with the value of f(), or returns f()'s error from this
+/// function.
 #define SX_TRY(declaration, expression) \
   SX_TRY_IMPL(SX_CONCAT(sx_try_, __COUNTER__), declaration, expression)
 #define SX_TRY_IMPL(name, declaration, expression) \
@@ -125,8 +126,8 @@ class [[nodiscard]] Result<void> {
   declaration = std::move(name).value()
 
 /// SX_TRY_VOID(f()): returns f()'s error from this function if it has one.
-#define SX_TRY_VOID(expression)                                    \
-  do {                                                             \
-    auto sx_status = (expression);                                 \
-    if (!sx_status.ok()) return std::move(sx_status).error();      \
+#define SX_TRY_VOID(expression)                               \
+  do {                                                        \
+    auto sx_status = (expression);                            \
+    if (!sx_status.ok()) return std::move(sx_status).error(); \
   } while (false)

@@ -14,8 +14,8 @@ class RunFolder {
  public:
   enum class Existing { kRefuse, kResume, kOverwrite };
 
-  /// Makes `path` (and log/). An existing non-empty folder: kRefuse = Error kInvalid; kResume keeps it; kOverwrite
-  /// empties it first, but only if it is a run folder (has run.json) or empty.
+  /// Makes `path` (and log/). An existing non-empty folder: kRefuse = Error kInvalid; kResume keeps
+  /// it; kOverwrite empties it first, but only if it is a run folder (has run.json) or empty.
   static Result<RunFolder> open(const fs::path& path, Existing existing);
 
   const fs::path& path() const { return path_; }

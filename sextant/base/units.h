@@ -16,13 +16,18 @@ struct Quantity {
   constexpr Quantity() = default;
   constexpr explicit Quantity(Rep v) : value(v) {}
   friend constexpr auto operator<=>(const Quantity&, const Quantity&) = default;
-  friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity(a.value + b.value); }
-  friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity(a.value - b.value); }
+  friend constexpr Quantity operator+(Quantity a, Quantity b) {
+    return Quantity(a.value + b.value);
+  }
+  friend constexpr Quantity operator-(Quantity a, Quantity b) {
+    return Quantity(a.value - b.value);
+  }
 };
 using Bytes = Quantity<struct BytesTag, std::int64_t>;
 using Seconds = Quantity<struct SecondsTag, double>;
 
-/// Parses "4MiB", "1GB", "64 KiB" (KiB MiB GiB TiB = 1024^n, KB MB GB TB = 1000^n, B). Errors: kInvalid.
+/// Parses "4MiB", "1GB", "64 KiB" (KiB MiB GiB TiB = 1024^n, KB MB GB TB = 1000^n, B). Errors:
+/// kInvalid.
 Result<Bytes> parse_bytes(std::string_view text);
 /// Parses "90s", "10min", "250ms", "1.5h", "2d", "30us". Errors: kInvalid.
 Result<Seconds> parse_duration(std::string_view text);
