@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sx {
+
+/// How document borders act inside a row.
+struct MaskOptions {
+  bool inter_document =
+      true;               ///< attention and positions stay inside documents (true document borders)
+  bool eod_mask = false;  ///< no loss where the input is `eod_id`
+  bool reset_positions = false;  ///< without inter_document: positions restart behind each `eod_id`
+  bool reset_attention =
+      false;  ///< without inter_document: document ids and cu_seqlens change behind each `eod_id`
+  std::int32_t eod_id = -1;  ///< < 0 = none
+};
+
+/// One row's arrays, all of length s but cu_seqlens (s + 1).
+struct RowMasks {
+  std::span<std::int32_t> positions;
+  std::span<std::int32_t> document_ids;
+  std::span<std::int32_t> cu_seqlens;
+  std::span<std::uint8_t> loss_mask;
+};
+/// What fill_row_masks counted.
+struct RowMaskCounts {
+  std::int32_t num_documents = 0;
+  std::int32_t max_seqlen = 0;
+  std::uint64_t num_loss_tokens = 0;
+};
+
+/// Fills positions, document ids, cu_seqlens and loss mask of one row from its input tokens and the
+/// places in the row (ascending, in (0, s)) at which a new document or block begins; `borders` is
+/// used with inter_document only, except that block borders always count (`block_borders`).
+RowMaskCounts fill_row_masks(const MaskOptions& options, std::span<const std::int32_t> tokens,
+                             std::span<const std::int32_t> borders, const RowMasks& row);
+
+}  // namespace sx
