@@ -1,0 +1,110 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sextant/tensor/init.h"
+
+namespace sx {
+
+class Module;
+
+/// A parameter: described at construction, given memory by `Module::allocate`. The tensor object of
+/// a parameter is never replaced after that; its memory may be.
+struct Parameter {
+  Module* owner = nullptr;
+  std::string name;  ///< within its module: "weight"
+  std::string fqn;   ///< "layers.0.attention.wq.weight"; checkpoint key and initialisation stream
+  std::vector<std::int64_t> shape;
+  InitSpec init;
+  bool decay = true;         ///< takes weight decay by default
+  bool initialized = false;  ///< written by init_parameters or by a loaded checkpoint
+  at::Tensor tensor;         ///< leaf with requires_grad; undefined before allocate()
+
+  std::int64_t numel() const;
+};
+
+enum class HookPoint { kPreForward, kPostForward };
+const char* to_string(HookPoint point);
+
+/// A named node of the model tree: ordered children, ordered parameters, hooks on units.
+///
+/// Own base instead of torch::nn::Module, which costs the JIT headers and has no forward hooks in
+/// C++. A module knows nothing of ranks. Construction sets up names and shapes only; `allocate`
+/// makes memory, then parameters are filled. Names are stable: they are checkpoint keys and key the
+/// initial values. Threads: a tree belongs to one thread (its rank's).
+class Module {
+ public:
+  using Hook = std::function<void(Module& unit, const at::Tensor& tensor)>;
+
+  /// The root of a tree.
+  Module();
+  /// A child; `name` may hold dots ("layers.0"). The parent must outlive it.
+  Module(Module& parent, std::string name);
+  virtual ~Module();
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  const std::string& fqn() const { return fqn_; }
+  const std::vector<Module*>& children() const { return children_; }
+
+  /// All parameters of this subtree, depth first in order of registration: the checkpoint order.
+  /// Pointers stay valid.
+  std::vector<Parameter*> parameters();
+  /// By full name. Errors: ContractError naming the nearest fact when there is none.
+  Parameter& parameter(const std::string& fqn);
+
+  /// Gives every parameter of this subtree its own zero-filled block (128-byte padded). Once per
+  /// parameter.
+  void allocate(c10::ScalarType dtype);
+
+  /// Marks this module as the boundary for hooks, sharding and recompute (decoder block, embedding,
+  /// head).
+  void mark_unit() { unit_ = true; }
+  bool is_unit() const { return unit_; }
+  std::vector<Module*> units();
+
+  /// Hooks of one point run in order of registration. Errors: ContractError if this is not a unit.
+  void add_hook(HookPoint point, std::string owner, Hook hook);
+  /// Removes every hook that `owner` added in this subtree.
+  void remove_hooks(const std::string& owner);
+  /// One line "point unit owner" per hook of this subtree, in the order they run within a unit.
+  std::vector<std::string> describe_hooks();
+
+ protected:
+  Parameter& add_parameter(std::string name, std::vector<std::int64_t> shape, InitSpec init,
+                           bool decay);
+  /// Runs `forward(input)` between this unit's hooks; each concrete forward of a unit goes through
+  /// it.
+  at::Tensor call(const at::Tensor& input,
+                  const std::function<at::Tensor(const at::Tensor&)>& forward);
+
+ private:
+  struct HookEntry {
+    HookPoint point;
+    std::string owner;
+    Hook run;
+  };
+  void collect(std::vector<Module*>& out);
+  void run_hooks(HookPoint point, const at::Tensor& tensor);
+
+  std::string fqn_;
+  std::vector<Module*> children_;
+  std::vector<std::unique_ptr<Parameter>> parameters_;
+  std::vector<HookEntry> hooks_;
+  bool unit_ = false;
+};
+
+/// Fills every parameter of the tree (whole, unsharded) from its InitSpec. Errors: ContractError if
+/// one has no memory.
+void init_parameters(Module& root, std::uint64_t seed, int num_threads = 1);
+
+/// Names of parameters that nothing has written; a run starts only when it is empty.
+std::vector<std::string> uninitialized_parameters(Module& root);
+
+}  // namespace sx
