@@ -23,7 +23,11 @@ progress=--silent
 fetch() {
   local report url sha file
   report=$(mktemp)
-  python3 -m pip install --quiet --dry-run --no-deps --ignore-installed --report "$report" "$1" >&2
+  if ! python3 -m pip install --quiet --dry-run --no-deps --ignore-installed --report "$report" "$1" >&2; then
+    rm -f "$report"
+    echo "error: pip does not find $1; is the package index reachable?" >&2
+    return 3
+  fi
   read -r url sha < <(python3 -c '
 import json, sys
 info = json.load(open(sys.argv[1]))["install"][0]["download_info"]
@@ -34,12 +38,12 @@ print(info["url"], info["archive_info"]["hashes"]["sha256"])' "$report")
     echo "fetching $(basename "$file")" >&2
     case $url in
       file://*) cp "${url#file://}" "$file.part" ;;
-      *) curl --fail --location --show-error $progress --retry 3 --continue-at - --output "$file.part" "$url" >&2 ;;
+      *) curl --fail --location --show-error $progress --retry 3 --continue-at - --output "$file.part" "$url" >&2 || return 3 ;;
     esac
     if ! echo "$sha  $file.part" | sha256sum --check --status; then
       rm -f "$file.part"
       echo "error: $(basename "$file") does not have the announced hash; run the same command again" >&2
-      exit 3
+      return 3
     fi
     mv "$file.part" "$file"
   fi
@@ -49,7 +53,7 @@ print(info["url"], info["archive_info"]["hashes"]["sha256"])' "$report")
 rm -rf $target.new
 mkdir -p $target.new
 for requirement in "torch==$version" "nvidia-cuda-cupti==$cuda_version" "nvidia-cuda-runtime==$cuda_version"; do
-  wheel=$(fetch "$requirement")
+  wheel=$(fetch "$requirement") || exit 3
   echo "unpacking $(basename "$wheel")" >&2
   unzip -q -o "$wheel" -d $target.new
 done
