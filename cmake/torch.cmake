@@ -5,6 +5,8 @@ find_package(LibTorch REQUIRED)
 function(sx_use_torch target)
   target_link_libraries(${target} PUBLIC sx::torch)
   if(TARGET sx_torch_pch)
+    # The header is compiled with -fPIC; an executable's own -fPIE, which comes first, would not accept it.
+    target_compile_options(${target} PRIVATE -fPIC)
     target_precompile_headers(${target} REUSE_FROM sx_torch_pch)
   endif()
 endfunction()

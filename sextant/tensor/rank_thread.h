@@ -7,8 +7,8 @@ struct RankThreadOptions {
   bool flush_denormals = true;  ///< key run.flush_denormals
 };
 
-/// What `main` does before any other thread exists: denormals (threads made later inherit the
-/// setting), no profiling or accelerator start-up, one inter-op thread.
+/// What `main` does before any other thread exists: threads made later inherit the setting of
+/// denormals.
 void prepare_process(bool flush_denormals);
 
 /// The first act of every rank thread, `main` included when it is one: intra-op threads (the
