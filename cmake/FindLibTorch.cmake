@@ -67,8 +67,11 @@ if(LibTorch_FOUND AND NOT TARGET sx::torch)
 
   add_library(sx_libtorch INTERFACE)
   add_library(sx::torch ALIAS sx_libtorch)
-  target_include_directories(sx_libtorch SYSTEM INTERFACE
-    ${LibTorch_ROOT_DIR}/include ${LibTorch_ROOT_DIR}/include/torch/csrc/api/include)
+  # -idirafter: the wheel carries headers of other libraries too (fmt of another version), which must not come before
+  # the system's.
+  target_compile_options(sx_libtorch INTERFACE
+    "SHELL:-idirafter ${LibTorch_ROOT_DIR}/include"
+    "SHELL:-idirafter ${LibTorch_ROOT_DIR}/include/torch/csrc/api/include")
   target_compile_definitions(sx_libtorch INTERFACE _GLIBCXX_USE_CXX11_ABI=${LibTorch_ABI} AT_PER_OPERATOR_HEADERS)
   target_link_libraries(sx_libtorch INTERFACE ${LibTorch_cpu_LIBRARY} ${LibTorch_c10_LIBRARY})
   foreach(dir ${rpath})
