@@ -135,8 +135,9 @@ Found find_torchrun(const Variables& v, bool lower_found) {
 Result<void> find_slurm_store(const Variables& v, LauncherFacts& facts) {
   const char* list_name =
       has(v, "SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
-  SX_TRY(const auto hosts, expand_host_list(text_of(v, list_name)));
-  facts.master_address = hosts.front();
+  const auto hosts = expand_host_list(text_of(v, list_name));
+  if (!hosts.ok()) return Error{ErrorKind::kInvalid, hosts.error().message, list_name};
+  facts.master_address = hosts->front();
   SX_TRY(const std::int64_t job, integer(v, "SLURM_JOB_ID", {0, std::int64_t{1} << 62}));
   facts.master_port = static_cast<int>(20000 + job % 10000);
   return {};

@@ -75,19 +75,17 @@ bool parse_scaled(std::string_view text, std::span<const Unit> units, Scaled& ou
 
 /// Whole and inside 63 bits, or false. Plain integers beyond 2^53 are read exactly.
 bool to_integer(std::string_view text, const Scaled& scaled, std::int64_t& out) {
-  const double value = scaled.number * scaled.factor;
-  if (!(value < 9.2233720368547758e18)) return false;
-  if (scaled.factor == 1) {
+  if (scaled.factor == 1 && text.find('.') == std::string_view::npos) {
     std::string digits;
     for (const char c : text) {
       if (c >= '0' && c <= '9') digits += c;
-      if (c == '.')
-        return std::floor(value) == value ? (out = static_cast<std::int64_t>(value), true) : false;
     }
     return std::from_chars(digits.data(), digits.data() + digits.size(), out).ec == std::errc();
   }
-  // 1.1 * 1000 is not whole in binary; half a part in a thousand of one unit is.
-  if (std::abs(value - std::round(value)) > 5e-4 && value < 4e15) return false;
+  const double value = scaled.number * scaled.factor;
+  if (value >= 0x1p63) return false;
+  // 1.1 * 1000 is not whole in binary, yet meant to be.
+  if (value < 0x1p52 && std::abs(value - std::round(value)) > 1e-9 * value) return false;
   out = std::llround(value);
   return true;
 }
