@@ -57,6 +57,7 @@ class Dataset {
   const std::vector<std::string>& description() const { return description_; }
 
  private:
+  void describe(const std::string& tokenizer_fingerprint);
   std::vector<DatasetMember> members_;
   std::vector<std::string> description_;
   std::string plan_hash_;

@@ -63,6 +63,8 @@ class IndexedDataset {
   /// Mode of sequence i (multimodal data), 0 without modes.
   std::int8_t sequence_mode(std::uint64_t i) const;
 
+  /// Error kCorrupt unless sequence i has a length >= 0 and lies in the `.bin`.
+  Result<void> check_sequence(std::uint64_t i) const;
   /// Copies tokens [first, first + out.size()) of sequence i. Errors: kCorrupt if the sequence does
   /// not lie in the `.bin` or an id does not fit int32; kInvalid if the range is outside the
   /// sequence.
@@ -85,10 +87,16 @@ class IndexedDataset {
   /// XXH3-64 of the `.idx`.
   std::uint64_t idx_hash() const;
 
-  std::span<const std::byte> bin() const { return bin_.bytes(); }
+  std::string_view bin_text() const { return bin_.text(); }
+  /// Tokens from byte `offset` of the `.bin` on, wherever sequences begin; outside the file is a
+  /// contract error. Errors: kCorrupt for an id that does not fit int32.
+  Result<void> read_bytes(std::uint64_t offset, std::span<std::int32_t> out) const;
 
  private:
   IndexedDataset() = default;
+  Result<void> read_header();
+  Result<void> check_counts();
+  Result<void> check_ends();
   Error corrupt(std::uint64_t offset, const std::string& message) const;
   std::string prefix_;
   MappedFile idx_;

@@ -16,8 +16,8 @@ namespace sx {
 /// three spill files beside it; `finish()` writes the index and renames `.bin` first and `.idx`
 /// last, so a visible `.idx` means a complete pair.
 ///
-/// A writer that is destroyed without `finish()` leaves the parts for `resume`; `discard()` removes
-/// them. Not thread-safe. Errors: kIo with errno's text from every call.
+/// A writer that is destroyed without `finish()` leaves the parts for `resume`; `remove_parts`
+/// removes them. Not thread-safe. Errors: kIo with errno's text from every call.
 class IndexedWriter {
  public:
   /// Sizes to go back to; saved by the caller together with its own place in the input.

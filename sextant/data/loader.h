@@ -27,6 +27,7 @@ struct LoaderOptions {
   std::int64_t data_rank = 0;
   std::int64_t data_world = 1;
   MaskOptions masks;
+  std::int64_t vocab_size = 0;     ///< > 0: an id outside [0, vocab_size) is an error of its batch
   int workers = 2;                 ///< 0 = read in next(); the number never changes results
   int lookahead_batches = 8;       ///< batches ready or in work ahead of next(), at least 1
   Seconds stall_timeout{300.0};    ///< longest wait inside next()

@@ -31,9 +31,10 @@ struct RowMaskCounts {
   std::uint64_t num_loss_tokens = 0;
 };
 
-/// Fills positions, document ids, cu_seqlens and loss mask of one row from its input tokens and the
-/// places in the row (ascending, in (0, s)) at which a new document or block begins; `borders` is
-/// used with inter_document only, except that block borders always count (`block_borders`).
+/// Fills positions, document ids, cu_seqlens and loss mask of one row from its input tokens and
+/// `borders`: the places in the row (ascending, without repeats, inside (0, s)) at which a segment
+/// begins. At each of them positions and document ids restart; the caller gives document and block
+/// borders with inter_document, else block borders only.
 RowMaskCounts fill_row_masks(const MaskOptions& options, std::span<const std::int32_t> tokens,
                              std::span<const std::int32_t> borders, const RowMasks& row);
 
