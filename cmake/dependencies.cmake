@@ -1,7 +1,6 @@
 # The small libraries Sextant is built with; all but lexbor come from Debian packages (tools/setup/packages.txt).
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(GTest REQUIRED)
 find_package(PkgConfig REQUIRED)

@@ -44,6 +44,8 @@ Error invalid(std::string_view text, std::string_view what, std::span<const Unit
           fmt::format("\"{}\" is not a {}: a number and one of {}", text, what, names), ""};
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 struct Scaled {
   double number;
   double factor;
@@ -56,8 +58,10 @@ bool parse_scaled(std::string_view text, std::span<const Unit> units, Scaled& ou
   std::size_t at = 0;
   for (; at < text.size(); ++at) {
     const char c = text[at];
-    if (c == '_' && at > 0 && at + 1 < text.size()) continue;
-    if (c != '.' && (c < '0' || c > '9')) break;
+    const bool between_digits =
+        at > 0 && at + 1 < text.size() && is_digit(text[at - 1]) && is_digit(text[at + 1]);
+    if (c == '_' && between_digits) continue;
+    if (c != '.' && !is_digit(c)) break;
     digits += c;
   }
   const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), out.number,
@@ -78,7 +82,7 @@ bool to_integer(std::string_view text, const Scaled& scaled, std::int64_t& out) 
   if (scaled.factor == 1 && text.find('.') == std::string_view::npos) {
     std::string digits;
     for (const char c : text) {
-      if (c >= '0' && c <= '9') digits += c;
+      if (is_digit(c)) digits += c;
     }
     return std::from_chars(digits.data(), digits.data() + digits.size(), out).ec == std::errc();
   }
