@@ -1,7 +1,7 @@
 #pragma once
 
-#include <functional>
 #include <initializer_list>
+#include <span>
 #include <string>
 
 #include "sextant/base/diagnostic.h"
@@ -15,18 +15,25 @@ struct Command {
   int (*run)(const Invocation& invocation);
 };
 
-/// The whole of `main`: installs signal handlers, parses, answers --help, --version, --help-recipe,
-/// --print-config and
-/// --validate, resolves the recipe, runs the verb of `commands`, prints faults in four lines,
-/// returns the exit code. An uncaught exception gives exit 1 and crash-<rank>.json in the working
-/// folder.
-int run_main(Program program, int argc, char** argv, std::initializer_list<Command> commands);
+/// A linked part that `--version` names, such as {"libtorch", "2.15.0"}.
+struct ProgramPart {
+  const char* name;
+  std::string version;
+};
+
+/// The whole of `main`: parses, answers --help, --version, --help-recipe, --print-config and
+/// --validate, reads and resolves the recipe, installs signal handlers, runs the verb of
+/// `commands`, prints faults in four lines, returns the exit code. A verb of the other program is
+/// handed to it (exec_sibling). An uncaught exception gives exit 1 and crash-<rank>.json in the
+/// working folder.
+int run_main(Program program, int argc, char** argv, std::initializer_list<Command> commands,
+             std::span<const ProgramPart> parts = {});
 
 /// Prints to standard error, coloured when that is a terminal or --color says so.
 void print_fault(const Diagnostic& fault, const char* severity, ColorMode color);
 
-/// Replaces this process by a program beside it (same folder, then ../libexec/sextant/): returns
-/// only when there is none, with exit 2 and SX2-005.
-int exec_sibling(const std::string& name, char** argv);
+/// Replaces this process by a program beside it (same folder, then ../libexec/sextant/, never
+/// PATH): returns only when there is none, with exit 2 and SX2-005 printed.
+int exec_sibling(const std::string& name, char** argv, ColorMode color);
 
 }  // namespace sx

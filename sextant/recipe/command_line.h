@@ -69,6 +69,7 @@ enum class ColorMode { kAuto, kAlways, kNever };
 struct Invocation {
   const Verb* verb = nullptr;
   const SubVerb* sub = nullptr;
+  bool sub_given = false;   ///< the sub-verb was typed, not the default
   std::string recipe_path;  ///< as typed; empty = none
   std::vector<std::string> inputs;
   std::vector<std::pair<std::string, std::string>> sets;   ///< --set and --a.b=value in order

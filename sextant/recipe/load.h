@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,7 +20,13 @@ struct RecipeSources {
   std::string path;    ///< .toml or .json; empty = none
   std::vector<std::pair<std::string, std::string>>
       sets;  ///< key, value as typed (TOML value, else bare string)
+  /// Groups whose keys must be complete: "training" asks for steps and seq_len, "model" for sizes,
+  /// "data" for paths.
+  std::vector<std::string> required_groups = {};
 };
+
+/// Names of the built-in recipes (recipes/*.toml), sorted.
+std::vector<std::string> recipe_preset_names();
 
 /// A recipe after all derivations, with the source of each value. Immutable.
 class ResolvedRecipe {
@@ -40,15 +47,16 @@ class ResolvedRecipe {
   static std::string expand_run(std::string text, const std::string& run_folder);
 
  private:
-  friend struct RecipeBuilder;
+  friend class RecipeBuilder;
   Recipe recipe_;
   std::map<std::string, std::string> sources_;
+  std::set<std::string> unset_;  ///< keys without default that nothing gave
 };
 
 struct LoadedRecipe {
   ResolvedRecipe recipe;
   std::vector<Diagnostic> faults;  ///< all of them; the recipe is only good when there are none
-  std::vector<Diagnostic> notes;   ///< warnings: an alias was mapped
+  std::vector<std::string> notes;  ///< one line each: an alias was mapped
 };
 
 /// Reads, checks and derives. Reports every fault with file and line, not the first.

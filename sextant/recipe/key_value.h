@@ -1,0 +1,110 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sextant/base/units.h"
+#include "sextant/recipe/recipe.h"
+
+namespace sx {
+
+/// How one C++ type of a recipe field is written in a recipe. `Json` is the tree all formats are
+/// read into.
+using Json = nlohmann::ordered_json;
+
+/// The words of an enumeration in a recipe, in the order of its values.
+template <class E>
+struct EnumWords;
+
+template <>
+struct EnumWords<LogLevel> {
+  static constexpr std::array words{"error", "warn", "info", "debug"};
+};
+template <>
+struct EnumWords<Decay> {
+  static constexpr std::array words{"cosine", "linear", "sqrt", "constant"};
+};
+template <>
+struct EnumWords<Dtype> {
+  static constexpr std::array words{"fp32", "fp64", "bf16"};
+};
+template <>
+struct EnumWords<NonFinite> {
+  static constexpr std::array words{"halt", "skip"};
+};
+template <>
+struct EnumWords<Zero> {
+  static constexpr std::array words{"ddp"};
+};
+template <>
+struct EnumWords<TransportKind> {
+  static constexpr std::array words{"auto", "solo", "threads"};
+};
+template <>
+struct EnumWords<OnLimit> {
+  static constexpr std::array words{"keep", "drop"};
+};
+template <>
+struct EnumWords<TokenizerKind> {
+  static constexpr std::array words{"auto", "tiktoken", "sextant", "bytes"};
+};
+template <>
+struct EnumWords<SpecialPolicy> {
+  static constexpr std::array words{"text", "allow", "error"};
+};
+
+/// The word of an enumeration's value: to_word(Decay::kCosine) is "cosine".
+template <class E>
+const char* to_word(E value) {
+  return EnumWords<E>::words.at(static_cast<std::size_t>(value));
+}
+
+/// Reads `json` into `out`; returns false when the type is wrong. Numbers may come as strings with
+/// a unit.
+bool read_value(const Json& json, bool& out);
+bool read_value(const Json& json, std::int64_t& out);
+bool read_value(const Json& json, std::uint64_t& out);
+bool read_value(const Json& json, double& out);
+bool read_value(const Json& json, std::string& out);
+bool read_value(const Json& json, std::vector<std::string>& out);
+bool read_value(const Json& json, std::vector<std::int64_t>& out);
+bool read_value(const Json& json, Bytes& out);
+bool read_value(const Json& json, Seconds& out);
+bool read_value(const Json& json, SaveInterval& out);
+bool read_value(const Json& json, std::optional<std::int64_t>& out);
+
+/// The canonical form: reading it gives the same value. Written to recipe.resolved.toml and hashed.
+Json write_value(bool value);
+Json write_value(std::int64_t value);
+Json write_value(std::uint64_t value);
+Json write_value(double value);
+Json write_value(const std::string& value);
+Json write_value(const std::vector<std::string>& value);
+Json write_value(const std::vector<std::int64_t>& value);
+Json write_value(Bytes value);
+Json write_value(Seconds value);
+Json write_value(SaveInterval value);
+Json write_value(const std::optional<std::int64_t>& value);
+
+/// What a wrong value should have been: "a whole number", "a size with unit, such as \"64MiB\"".
+const char* expected(const bool&);
+const char* expected(const std::int64_t&);
+const char* expected(const std::uint64_t&);
+const char* expected(const double&);
+const char* expected(const std::string&);
+const char* expected(const std::vector<std::string>&);
+const char* expected(const std::vector<std::int64_t>&);
+const char* expected(const Bytes&);
+const char* expected(const Seconds&);
+const char* expected(const SaveInterval&);
+const char* expected(const std::optional<std::int64_t>&);
+
+/// The value as a number, to compare with a range; nothing for types without an order.
+std::optional<double> as_number(const Json& canonical);
+
+}  // namespace sx

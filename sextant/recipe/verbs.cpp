@@ -1,0 +1,327 @@
+// The table of verbs of both programs: parser, --help, completion and the golden help texts are
+// made from it.
+#include "sextant/recipe/command_line.h"
+
+namespace sx {
+namespace {
+
+using Value = FlagSpec::Value;
+constexpr auto kOptionalRecipe = SubVerb::RecipeUse::kOptional;
+
+FlagSpec tokenizer_flag() {
+  return {.name = "tokenizer",
+          .value = Value::kText,
+          .value_name = "PATH",
+          .text = "tokenizer folder or file",
+          .key = "tokenizer.path"};
+}
+
+Verb crawl_verb() {
+  SubVerb run{.name = "run",
+              .summary = "Turn WARC archives into filtered documents, with a report of every drop.",
+              .inputs = "[INPUT...]",
+              .max_inputs = SubVerb::kMany,
+              .recipe = kOptionalRecipe,
+              .input_key = "crawl.inputs",
+              .groups = {"run", "log", "crawl"},
+              .example = "sextant crawl pages/*.warc.gz --out runs/crawl"};
+  SubVerb inspect{.name = "inspect",
+                  .summary = "Show the records of an archive, or one of them at a chosen stage.",
+                  .inputs = "FILE",
+                  .min_inputs = 1,
+                  .max_inputs = 1,
+                  .recipe = kOptionalRecipe,
+                  .groups = {"log", "crawl"},
+                  .flags = {{.name = "record",
+                             .value = Value::kInt,
+                             .value_name = "N",
+                             .text = "only record number N, counted from 0"},
+                            {.name = "stage",
+                             .value = Value::kText,
+                             .value_name = "STAGE",
+                             .text = "what to show of it (default header)",
+                             .choices = {"header", "raw", "dom", "text"}}},
+                  .example = "sextant crawl inspect pages.warc.gz --record 3 --stage text"};
+  SubVerb report{.name = "report",
+                 .summary = "Write report.html and the table again from a run's counters.",
+                 .inputs = "RUN",
+                 .min_inputs = 1,
+                 .max_inputs = 1,
+                 .example = "sextant crawl report runs/crawl"};
+  SubVerb verify{
+      .name = "verify",
+      .summary = "Check conservation and checksums of a run; exit 5 when they do not hold.",
+      .inputs = "RUN",
+      .min_inputs = 1,
+      .max_inputs = 1,
+      .example = "sextant crawl verify runs/crawl"};
+  return {.name = "crawl",
+          .aliases = {},
+          .program = Program::kSextant,
+          .summary = "WARC archives to filtered documents",
+          .default_sub = "run",
+          .subs = {run, inspect, report, verify}};
+}
+
+Verb tokenize_verb() {
+  const std::vector<std::string> groups{"run", "log", "tokenizer"};
+  SubVerb pack{
+      .name = "pack",
+      .summary = "Encode documents into a .bin/.idx pair for training.",
+      .inputs = "INPUT...",
+      .min_inputs = 1,
+      .max_inputs = SubVerb::kMany,
+      .recipe = kOptionalRecipe,
+      .groups = groups,
+      .flags = {{.name = "output-prefix",
+                 .value = Value::kText,
+                 .value_name = "PREFIX",
+                 .text = "writes PREFIX.bin and PREFIX.idx (default <out>/tokens)"},
+                tokenizer_flag(),
+                {.name = "json-key",
+                 .value = Value::kText,
+                 .value_name = "NAME",
+                 .text = "field of JSON lines that holds the text (default text)"},
+                {.name = "no-eod", .text = "no end-of-document token behind each document"}},
+      .example =
+          "sextant tokenize pack runs/crawl/docs-*.jsonl.zst --tokenizer runs/vocab "
+          "--output-prefix data/pages"};
+  SubVerb train{
+      .name = "train",
+      .summary = "Learn a byte-level BPE vocabulary from documents.",
+      .inputs = "INPUT...",
+      .min_inputs = 1,
+      .max_inputs = SubVerb::kMany,
+      .recipe = kOptionalRecipe,
+      .groups = groups,
+      .flags = {{.name = "vocab-size",
+                 .value = Value::kInt,
+                 .value_name = "N",
+                 .text = "tokens in the vocabulary",
+                 .key = "tokenizer.vocab_size"},
+                {.name = "json-key",
+                 .value = Value::kText,
+                 .value_name = "NAME",
+                 .text = "field of JSON lines that holds the text (default text)"}},
+      .example =
+          "sextant tokenize train runs/crawl/docs-*.jsonl.zst --vocab-size 8k --out runs/vocab"};
+  SubVerb encode{.name = "encode",
+                 .summary = "Print the token ids of a text.",
+                 .inputs = "[FILE]",
+                 .max_inputs = 1,
+                 .recipe = kOptionalRecipe,
+                 .groups = groups,
+                 .flags = {tokenizer_flag(),
+                           {.name = "special",
+                            .value = Value::kText,
+                            .value_name = "POLICY",
+                            .text = "special tokens inside the text",
+                            .key = "tokenizer.special",
+                            .choices = {"text", "allow", "error"}},
+                           {.name = "pieces", .text = "show the pieces the text is split into"}},
+                 .example = "echo hello | sextant tokenize encode --tokenizer runs/vocab"};
+  SubVerb decode{
+      .name = "decode",
+      .summary = "Print the text of token ids.",
+      .inputs = "[FILE]",
+      .max_inputs = 1,
+      .recipe = kOptionalRecipe,
+      .groups = groups,
+      .flags = {tokenizer_flag()},
+      .example = "echo 31373 995 | sextant tokenize decode --tokenizer r50k_base.tiktoken"};
+  return {.name = "tokenize",
+          .aliases = {"tokenizer"},
+          .program = Program::kSextant,
+          .summary = "vocabularies, encoding, and documents to tokens",
+          .default_sub = "pack",
+          .subs = {pack, train, encode, decode}};
+}
+
+Verb data_verb() {
+  SubVerb inspect{
+      .name = "inspect",
+      .summary = "Show header, counts, lengths and end-of-document share of token files.",
+      .inputs = "PREFIX...",
+      .min_inputs = 1,
+      .max_inputs = SubVerb::kMany,
+      .flags = {{.name = "full", .text = "check every entry of the index, not the header only"}},
+      .example = "sextant data inspect data/pages"};
+  return {.name = "data",
+          .aliases = {},
+          .program = Program::kSextant,
+          .summary = "token datasets",
+          .default_sub = "",
+          .subs = {inspect}};
+}
+
+Verb doctor_verb() {
+  SubVerb doctor{
+      .name = "",
+      .summary =
+          "Show what this machine and this build can do, or what is wrong with a run folder.",
+      .inputs = "[RUN]",
+      .max_inputs = 1,
+      .flags = {{.name = "require",
+                 .value = Value::kText,
+                 .value_name = "NAME",
+                 .text = "exit 5 unless the named part is there; may be given several times",
+                 .repeatable = true}},
+      .example = "sextant doctor --require torch"};
+  return {.name = "doctor",
+          .aliases = {},
+          .program = Program::kSextant,
+          .summary = "what is available, and what is wrong with a run",
+          .default_sub = "",
+          .subs = {doctor}};
+}
+
+Verb completion_verb() {
+  SubVerb completion{.name = "",
+                     .summary = "Print a completion script for a shell.",
+                     .inputs = "bash|zsh|fish",
+                     .min_inputs = 1,
+                     .max_inputs = 1,
+                     .example = "source <(sextant completion bash)"};
+  return {.name = "completion",
+          .aliases = {},
+          .program = Program::kSextant,
+          .summary = "shell completion",
+          .default_sub = "",
+          .subs = {completion}};
+}
+
+Verb train_verb() {
+  SubVerb train{
+      .name = "",
+      .summary = "Train a language model on token files; saves, and goes on from what was saved.",
+      .inputs = "",
+      .recipe = kOptionalRecipe,
+      .groups = {"run", "log", "model", "optimizer", "lr_scheduler", "training", "parallelism",
+                 "checkpoint", "data", "tokenizer", "metrics", "comm"},
+      .flags = {{.name = "resume", .text = "go on in --out from the newest whole checkpoint"},
+                {.name = "eval-only", .text = "load the checkpoint, evaluate, and stop"},
+                {.name = "explain-step", .text = "print what one step does, in order, and stop"}},
+      .example = "sextant train --preset tiny --set data.paths=demo --out runs/first"};
+  return {.name = "train",
+          .aliases = {},
+          .program = Program::kSextantTrain,
+          .summary = "train a model",
+          .default_sub = "",
+          .subs = {train}};
+}
+
+Verb ckpt_verb() {
+  SubVerb inspect{.name = "inspect",
+                  .summary = "List the tensors of a checkpoint: name, shape, type, bytes.",
+                  .inputs = "PATH",
+                  .min_inputs = 1,
+                  .max_inputs = 1,
+                  .example = "sextant ckpt inspect runs/first/ckpt/latest"};
+  SubVerb verify{
+      .name = "verify",
+      .summary = "Check every byte of a checkpoint against its manifest; exit 5 when one differs.",
+      .inputs = "PATH",
+      .min_inputs = 1,
+      .max_inputs = 1,
+      .example = "sextant ckpt verify runs/first/ckpt/latest"};
+  return {.name = "ckpt",
+          .aliases = {},
+          .program = Program::kSextantTrain,
+          .summary = "checkpoints",
+          .default_sub = "",
+          .subs = {inspect, verify}};
+}
+
+Verb sample_verb() {
+  SubVerb sample{.name = "",
+                 .summary = "Continue a text with a trained model.",
+                 .inputs = "RUN",
+                 .min_inputs = 1,
+                 .max_inputs = 1,
+                 .flags = {{.name = "prompt",
+                            .value = Value::kText,
+                            .value_name = "TEXT",
+                            .text = "text to continue (default empty)"},
+                           {.name = "max-tokens",
+                            .value = Value::kInt,
+                            .value_name = "N",
+                            .text = "tokens to make (default 64)"},
+                           {.name = "temperature",
+                            .value = Value::kFloat,
+                            .value_name = "T",
+                            .text = "0 takes the likeliest token (default 0.8)"},
+                           {.name = "top-p",
+                            .value = Value::kFloat,
+                            .value_name = "P",
+                            .text = "smallest set of tokens with this probability (default 1)"},
+                           {.name = "num",
+                            .value = Value::kInt,
+                            .value_name = "N",
+                            .text = "samples to make (default 1)"},
+                           {.name = "seed",
+                            .value = Value::kInt,
+                            .value_name = "N",
+                            .text = "seed of the choice (default 1)"}},
+                 .example = "sextant sample runs/first --prompt 'The ' --max-tokens 100"};
+  return {.name = "sample",
+          .aliases = {},
+          .program = Program::kSextantTrain,
+          .summary = "text from a checkpoint",
+          .default_sub = "",
+          .subs = {sample}};
+}
+
+}  // namespace
+
+const std::vector<Verb>& verb_table() {
+  static const std::vector<Verb> table{crawl_verb(),  tokenize_verb(),  data_verb(),
+                                       train_verb(),  ckpt_verb(),      sample_verb(),
+                                       doctor_verb(), completion_verb()};
+  return table;
+}
+
+const Verb* find_verb(std::string_view name) {
+  for (const Verb& verb : verb_table()) {
+    if (verb.name == name) return &verb;
+    for (const std::string& alias : verb.aliases) {
+      if (alias == name) return &verb;
+    }
+  }
+  return nullptr;
+}
+
+const std::vector<FlagSpec>& global_flags() {
+  static const std::vector<FlagSpec> flags{
+      {.name = "help", .text = "show this text (also -h)"},
+      {.name = "help-recipe", .text = "show the recipe keys the verb reads"},
+      {.name = "version", .text = "show version and build"},
+      {.name = "set",
+       .value = Value::kText,
+       .value_name = "KEY=VALUE",
+       .text = "set a recipe key; --KEY=VALUE with a dot in KEY is the same",
+       .repeatable = true},
+      {.name = "preset",
+       .value = Value::kText,
+       .value_name = "NAME",
+       .text = "begin with a built-in recipe"},
+      {.name = "out",
+       .value = Value::kText,
+       .value_name = "DIR",
+       .text = "run folder (default runs/<verb>-<name>-<time>)"},
+      {.name = "overwrite", .text = "empty an existing run folder first"},
+      {.name = "print-config", .text = "print the resolved recipe and stop"},
+      {.name = "validate", .text = "report all faults of command line and recipe and stop"},
+      {.name = "dry-run", .text = "show what would be done and written, and stop"},
+      {.name = "json", .text = "result as JSON on standard output"},
+      {.name = "quiet", .text = "no progress and no log lines on the console"},
+      {.name = "color",
+       .value = Value::kText,
+       .value_name = "WHEN",
+       .text = "colour on standard error",
+       .choices = {"auto", "always", "never"}},
+      {.name = "yes", .text = "answer yes to every question"},
+  };
+  return flags;
+}
+
+}  // namespace sx
