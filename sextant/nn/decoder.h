@@ -64,9 +64,18 @@ class Decoder : public Module {
   /// As forward, without the head: normed hidden states [B, S, H].
   at::Tensor hidden_states(const DecoderInput& input, KvCache* cache = nullptr);
 
+  /// As forward, for the last token of each row only: [B, padded_vocab]. For sampling.
+  at::Tensor last_logits(const DecoderInput& input, KvCache* cache = nullptr);
+
   const ModelShape& shape() const { return shape_; }
+  /// Dtype of activations and logits. Errors: needs allocated parameters.
+  c10::ScalarType compute_dtype() const;
 
  private:
+  at::Tensor embed_and_run(const DecoderInput& input, KvCache* cache);
+  at::Tensor make_positions(const DecoderInput& input, std::int64_t first) const;
+  AttentionContext make_context(const DecoderInput& input, const at::Tensor& positions_BS,
+                                KvCache* cache);
   at::Tensor head(const at::Tensor& x_BSH);
 
   ModelShape shape_;
@@ -74,9 +83,9 @@ class Decoder : public Module {
   Embedding tok_embeddings_;
   std::unique_ptr<Embedding> pos_embeddings_;
   std::vector<std::unique_ptr<DecoderBlock>> layers_;
-  Norm norm_;
+  std::unique_ptr<Norm> norm_;
   std::unique_ptr<Linear> output_;
-  RopeTable rope_;
+  RopeTable rope_;  ///< grows to the largest position seen
 };
 
 }  // namespace sx
