@@ -13,8 +13,9 @@ add_compile_options(-Wall -Wextra -Wnon-virtual-dtor -Woverloaded-virtual -Wno-m
 find_program(SX_CCACHE ccache)
 mark_as_advanced(SX_CCACHE)
 if(SX_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # The sloppiness is what ccache asks for with a precompiled header.
   set(CMAKE_C_COMPILER_LAUNCHER ${SX_CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${SX_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${SX_CCACHE})
 endif()
 find_program(SX_MOLD mold)
 mark_as_advanced(SX_MOLD)

@@ -6,7 +6,8 @@ function(sx_use_torch target)
   target_link_libraries(${target} PUBLIC sx::torch)
   if(TARGET sx_torch_pch)
     # The header is compiled with -fPIC; an executable's own -fPIE, which comes first, would not accept it.
-    target_compile_options(${target} PRIVATE -fPIC)
+    # -fpch-preprocess lets ccache work.
+    target_compile_options(${target} PRIVATE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
     target_precompile_headers(${target} REUSE_FROM sx_torch_pch)
   endif()
 endfunction()

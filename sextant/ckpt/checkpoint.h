@@ -52,8 +52,9 @@ struct SaveReport {
 ///
 /// Collective over `world`: content is replicated (data parallel without sharding), coord 0 writes;
 /// all return the same success or failure. Torn saves leave only a folder `.tmp-step-*`, which is
-/// never selected. Errors:  kIo (older checkpoints stay as they are), kInvalid (a name with '@', an
-/// unknown dtype), on every rank alike.
+/// never selected.
+/// Errors:  kIo (older checkpoints stay as they are), kInvalid (a name with '@', a dtype the format
+///          lacks), on every rank alike.
 Result<SaveReport> save_checkpoint(const fs::path& root, const CheckpointContent& content,
                                    Communicator& world, const SaveOptions& options = {});
 
@@ -80,8 +81,9 @@ class Checkpoint {
   /// Copies into existing tensors by name; shapes and dtypes must agree (all disagreements are
   /// listed). Nothing is skipped silently: names on either side alone are errors unless a shell
   /// pattern of `exclude` matches them. `prefix` selects what counts as unexpected: with "optim."
-  /// only such names, with "" all that do not begin with "optim.". Errors:  kInvalid listing all
-  /// missing and unexpected names and differing shapes, before anything is copied.
+  /// only such names, with "" all that do not begin with "optim.".
+  /// Errors:  kInvalid listing all missing and unexpected names and differing shapes, before
+  ///          anything is copied.
   Result<LoadReport> load_into(std::span<const NamedTensor> tensors, const std::string& prefix = "",
                                const std::vector<std::string>& exclude = {}) const;
   /// state/<name>.json. Errors: kNotFound, kCorrupt.

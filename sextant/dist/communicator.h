@@ -35,12 +35,12 @@ struct Capabilities {
 ///
 /// Reductions fold in ascending rank order beginning with rank 0's value, 16-bit floats in fp32 and
 /// fp64 in fp64 with one final rounding, so results are the same on all ranks and on every run.
+///
 /// Threads: move-only; used by its owner, the thread of its rank. Calls on one communicator start
-/// in the same order on every
-///          rank; different communicators are independent, and handles may be waited for in any
-///          order.
+///          in the same order on every rank; different communicators are independent, and handles
+///          may be waited for in any order.
 /// Errors:  ContractError for a call that is wrong in itself; DistError when a peer fails, differs
-/// or is late.
+///          or is late.
 class Communicator {
  public:
   /// The communicator of one rank: copies inputs to outputs where they differ.

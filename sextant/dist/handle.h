@@ -23,7 +23,8 @@ class [[nodiscard]] Handle {
   ~Handle();
 
   /// Afterwards the current thread and stream may read the output and reuse the input. Blocks the
-  /// host on CPU. Errors:  DistError.
+  /// host on CPU.
+  /// Errors:  DistError.
   void wait();
   /// Never blocks and never throws.
   bool is_done() const;

@@ -21,8 +21,7 @@ struct ThreadsOptions {
 /// (intra-op threads, denormals, backward on itself).
 ///
 /// Errors:  an exception in one rank aborts the world: the others leave their collectives with a
-/// DistError in under 100 ms,
-///          and this call rethrows the exception of the rank that failed first.
+///          DistError in under 100 ms, and this call rethrows what the first one threw.
 void run_ranks(std::int64_t world_size, const std::function<void(Communicator& world)>& body,
                const ThreadsOptions& options = {});
 

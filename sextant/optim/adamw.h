@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,8 +37,8 @@ class AdamW {
  public:
   AdamW(AdamWOptions options, std::vector<OptimParam> params);
 
-  /// One step with rate `lr`. grads[i]: the block of params()[i], same length and dtype, zero
-  /// padding; not changed.
+  /// One step with rate `lr`. grads[i] belongs to params()[i]: same dtype, contiguous, either of
+  /// its shape or a padded row like its block. Not changed, and nothing behind it is read.
   void step(std::span<const at::Tensor> grads, double lr);
 
   std::int64_t num_steps() const { return num_steps_; }
@@ -57,6 +58,7 @@ class AdamW {
   std::vector<at::Tensor> exp_avgs_;          ///< [padded] each
   std::vector<at::Tensor> exp_avg_sqs_;       ///< [padded] each
   std::vector<std::size_t> decayed_, plain_;  ///< indices of the two groups
+  std::map<std::string, std::size_t> index_;
   std::int64_t num_steps_ = 0;
 };
 

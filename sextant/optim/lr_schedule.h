@@ -29,6 +29,9 @@ struct LrSchedule {
   /// Rules a schedule keeps, as text; empty when it does.
   std::vector<std::string> validate() const;
 
+  /// Steps at the peak behind the warm-up: stable_ratio * total_steps, rounded.
+  std::int64_t stable_steps() const;
+
   /// Rate of step `step` (0-based), a pure function.
   ///
   /// Warm-up: lr * (step + 1) / warmup_steps. Then with x in [0, 1] the part of the decay that has

@@ -60,15 +60,14 @@ inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 /// header (or the whole file). Nothing is allocated from a length that the file does not bear out.
 ///
 /// Errors:  kCorrupt: header longer than 100,000,000 bytes or than the file, not starting with '{',
-/// not UTF-8 JSON of the
-///          form, a name twice, offsets that overlap, leave a hole or do not end at the file's end,
-///          size that is not product(shape) * dtype size, product past 64 bits. kUnsupported:
-///          unknown dtype.
+///          not UTF-8 JSON of the form, a name twice, offsets that overlap, leave a hole or do not
+///          end at the file's end, size that is not product(shape) * dtype size, product past 64
+///          bits. kUnsupported: unknown dtype.
 Result<Header> parse_header(std::string_view head, std::uint64_t file_bytes);
 
 /// Lays out tensors for writing: ordered by falling dtype size, then name, offsets filled in, and
-/// the header text (length word included) padded with spaces to a multiple of 8. Errors: kInvalid:
-/// a name twice, name "__metadata__", negative size, F8 dtype, header over the limit.
+/// the header text padded with spaces to a multiple of 8.
+/// Errors:  kInvalid: a name twice, name "__metadata__", negative size, F8 dtype, header too long.
 struct Layout {
   Header header;
   std::string head;  ///< bytes to write before the data

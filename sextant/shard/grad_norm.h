@@ -17,11 +17,9 @@ struct GradNorm {
 /// for every degree.
 ///
 /// Gradients: replicated over `replicas` (equal on all its ranks), fp64 fp32 bf16 or fp16,
-/// contiguous; each rank squares a
-///            share of the blocks and one all_reduce makes them known to all.
-/// Order:     squares are summed in fp64 per parameter in fixed blocks of 4,096 elements, blocks in
-/// index order, parameters
-///            in the order given.
+///            contiguous; each rank squares a share of the blocks, one all_reduce spreads them.
+/// Order:     squares are summed in fp64 per parameter in fixed blocks of 4,096 elements, blocks
+///            in index order, parameters in the order given.
 GradNorm grad_norm(std::span<const NamedTensor> grads, Communicator& replicas);
 
 /// max_norm / (norm + 1e-6), at most 1; 1 when max_norm <= 0 (clipping off) or the norm is not

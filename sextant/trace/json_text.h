@@ -22,5 +22,6 @@ std::string json_pretty(const nlohmann::ordered_json& value);
 /// A number as the files write it: a JSON number, or the strings "nan", "inf", "-inf". Errors:
 /// kCorrupt.
 Result<double> number_of(const nlohmann::ordered_json& value);
+Result<double> number_of(const nlohmann::json& value);
 
 }  // namespace sx

@@ -12,6 +12,7 @@
 
 #include "sextant/base/fs.h"
 #include "sextant/base/result.h"
+#include "sextant/trace/line_file.h"
 #include "sextant/trace/step_trace.h"
 
 namespace sx {
@@ -76,15 +77,11 @@ class MetricsWriter {
   /// Goes on after a restart at `step`: earlier lines are kept, a torn last line is cut off, a
   /// resume line is added. A missing file is created. Errors: kIo.
   static Result<MetricsWriter> resume(const fs::path& path, std::int64_t step);
-  MetricsWriter(MetricsWriter&&) noexcept;
-  MetricsWriter& operator=(MetricsWriter&&) noexcept;
-  ~MetricsWriter();
   Result<void> write(const MetricsRow& row);
 
  private:
-  MetricsWriter() = default;
-  Result<void> append(std::string line);
-  int fd_ = -1;
+  explicit MetricsWriter(LineFile file) : file_(std::move(file)) {}
+  LineFile file_;
 };
 
 struct MetricsFile {

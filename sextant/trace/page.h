@@ -117,6 +117,8 @@ class Page {
   Result<void> write(const fs::path& path) const;
 
  private:
+  std::string sections_html() const;
+  std::string appendix_html() const;
   PageFacts facts_;
   nlohmann::ordered_json data_;
   std::vector<AnswerFigure> figures_;

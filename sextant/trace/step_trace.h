@@ -10,6 +10,7 @@
 
 #include "sextant/base/fs.h"
 #include "sextant/base/result.h"
+#include "sextant/trace/line_file.h"
 
 namespace sx {
 
@@ -130,14 +131,11 @@ class StepTraceWriter {
  public:
   /// Makes the file or goes on at its end (a torn last line is cut off). Errors: kIo.
   static Result<StepTraceWriter> open(const fs::path& path);
-  StepTraceWriter(StepTraceWriter&&) noexcept;
-  StepTraceWriter& operator=(StepTraceWriter&&) noexcept;
-  ~StepTraceWriter();
   Result<void> write(const StepTrace& trace);
 
  private:
-  StepTraceWriter() = default;
-  int fd_ = -1;
+  explicit StepTraceWriter(LineFile file) : file_(std::move(file)) {}
+  LineFile file_;
 };
 
 /// All steps of one file in order; where a step stands twice (resume) the last wins. A torn last

@@ -38,7 +38,8 @@ struct LineSeries {
   bool markers = false;
 };
 
-/// A horizontal line with its label ("unigram entropy 6.02").
+/// A line across the chart with its label, to which the value is added ("unigram entropy" becomes
+/// "unigram entropy 6.02").
 struct ChartRule {
   std::string label;
   double value = 0;
@@ -117,7 +118,11 @@ using Chart = std::variant<LineChart, SmallMultiples, StackedBars, Funnel, Histo
 std::string draw_svg(const Chart& chart, int width, const std::string& id);
 
 const std::string& chart_title(const Chart& chart);
-const std::string& chart_how_to_read(const Chart& chart);
+/// How to read it, and what the drawing had to do: "Vertical axis does not start at zero. Band:
+/// ...".
+std::string chart_caption(const Chart& chart);
+/// Names with their colours where the narrow drawing has no labels at its lines.
+std::vector<std::pair<std::string, Hue>> chart_legend(const Chart& chart);
 
 /// What the pointer shows: the drawn points with exact numbers, as JSON for the page's script;
 /// empty when none.

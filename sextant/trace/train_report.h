@@ -24,6 +24,7 @@ struct TrainReport {
   std::int64_t tokens_per_step = 0;
   std::vector<std::pair<std::string, std::string>> settings;  ///< keys that differ from defaults
   std::string sample_prompt, sample_text;                     ///< may be empty
+  std::vector<std::pair<std::string, std::string>> files;     ///< relative path, what it holds
   std::vector<PageWarning> warnings;
 };
 

@@ -1,0 +1,188 @@
+#include "sextant/dist/detail/thread_world.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+
+#include "sextant/base/check.h"
+#include "sextant/base/thread_pool.h"
+#include "sextant/dist/detail/thread_group.h"
+
+namespace sx::detail {
+
+using Clock = std::chrono::steady_clock;
+
+void ThreadOperation::wait() {
+  if (!done_) rank_.wait_for(*this);
+}
+
+bool ThreadOperation::poll() noexcept {
+  if (done_ || rank_.world().aborted()) return true;
+  try {
+    rank_.drive();
+  } catch (...) {
+    return true;  // wait() throws it: the world is aborted now
+  }
+  return done_;
+}
+
+void ThreadOperation::drop() noexcept { rank_.note_drop(*this); }
+
+void RankState::before_start(const GroupInfo& group, const Descriptor& descriptor) {
+  SX_CHECK(dropped_.empty(), "a handle went without wait(): {}", dropped_);
+  if (world_.aborted()) throw world_.error_of(group, descriptor, Seconds{});
+}
+
+void RankState::add(std::shared_ptr<ThreadOperation> operation) {
+  pending_.push_back(std::move(operation));
+}
+
+void RankState::drive() {
+  bool any_done = false;
+  for (const auto& operation : pending_) {
+    operation->done_ = operation->advance();
+    any_done = any_done || operation->done_;
+  }
+  if (any_done) std::erase_if(pending_, [](const auto& operation) { return operation->done(); });
+}
+
+void RankState::wait_for(ThreadOperation& operation) {
+  operation.before_wait();
+  const auto start = Clock::now();
+  const auto limit = std::chrono::duration<double>(operation.timeout().value);
+  int spins = 0;
+  for (;;) {
+    const std::chrono::duration<double> waited = Clock::now() - start;
+    if (world_.aborted()) {
+      throw world_.error_of(operation.group(), operation.descriptor(), Seconds{waited.count()});
+    }
+    const std::uint32_t seen = parker_.epoch();
+    drive();
+    if (operation.done()) return;
+    check_peers_are_there(operation, Seconds{waited.count()});
+    if (operation.done()) return;
+    if (waited >= limit) {
+      fail(operation, DistFault::kTimeout,
+           fmt::format("rank {} waited {:.3g} s for rank {} to join", global_rank_, waited.count(),
+                       fmt::join(operation.missing_ranks(), ", ")),
+           Seconds{waited.count()});
+    }
+    if (spins < world_.spin_limit()) {
+      ++spins;
+      spin_pause();
+      continue;
+    }
+    parker_.park(seen, std::chrono::duration_cast<std::chrono::nanoseconds>(limit - waited));
+    spins = 0;
+  }
+}
+
+/// A rank that has ended its work can no longer join a call it has not begun.
+void RankState::check_peers_are_there(ThreadOperation& operation, Seconds waited) {
+  const auto gone = [&] {
+    for (const std::int64_t rank : operation.missing_ranks()) {
+      if (world_.rank(rank).has_left()) return rank;
+    }
+    return std::int64_t{-1};
+  };
+  if (gone() < 0) return;
+  drive();  // it may have joined just before it left
+  if (operation.done()) return;
+  if (const std::int64_t rank = gone(); rank >= 0) {
+    fail(operation, DistFault::kPeerLeft,
+         fmt::format("rank {} ended its work without joining rank {}", rank, global_rank_), waited);
+  }
+}
+
+void RankState::drain() {
+  while (!pending_.empty()) {
+    const std::shared_ptr<ThreadOperation> first = pending_.front();
+    wait_for(*first);
+  }
+}
+
+void RankState::note_drop(const ThreadOperation& operation) noexcept {
+#ifndef NDEBUG
+  if (std::uncaught_exceptions() > 0 || world_.aborted()) return;
+  try {
+    dropped_ = operation.descriptor().to_string();
+  } catch (...) {
+    dropped_ = to_string(operation.descriptor().op);  // short enough to need no memory
+  }
+#else
+  (void)operation;
+#endif
+}
+
+void RankState::fail(const ThreadOperation& operation, DistFault fault, const std::string& message,
+                     Seconds waited) {
+  // A mismatch shows both calls in its message already.
+  const std::string call = fault == DistFault::kMismatch ? std::string("calls differ")
+                                                         : operation.descriptor().to_string();
+  world_.abort(fault, global_rank_,
+               fmt::format("{} on {} ({}): {}", call, operation.group().axis.to_string(),
+                           to_string(operation.group().purpose), message));
+  throw world_.error_of(operation.group(), operation.descriptor(), waited);
+}
+
+ThreadWorld::ThreadWorld(std::int64_t world_size, const ThreadsOptions& options)
+    : options_(options) {
+  SX_CHECK(world_size >= 1, "a world of {} ranks", world_size);
+  // Spinning pays only where every rank has a core of its own.
+  spin_limit_ = world_size <= static_cast<std::int64_t>(usable_cores()) ? 2000 : 0;
+  for (std::int64_t rank = 0; rank < world_size; ++rank) {
+    ranks_.push_back(std::make_unique<RankState>(*this, rank));
+  }
+}
+
+ThreadWorld::~ThreadWorld() = default;
+
+void ThreadWorld::abort(DistFault fault, std::int64_t origin_rank, const std::string& message) {
+  {
+    const std::lock_guard lock(abort_mutex_);
+    if (aborted_.load(std::memory_order_relaxed)) return;
+    fault_ = fault;
+    origin_rank_ = origin_rank;
+    reason_ = message;
+    aborted_.store(true, std::memory_order_release);
+  }
+  notify_all();
+}
+
+DistError ThreadWorld::error_of(const GroupInfo& group, const Descriptor& descriptor,
+                                Seconds waited) const {
+  const std::string message =
+      fault_ == DistFault::kAborted ? fmt::format("rank {}: {}", origin_rank_, reason_) : reason_;
+  return DistError(fault_, group.axis, descriptor.op, descriptor.sequence, descriptor.bytes(),
+                   waited, origin_rank_, message);
+}
+
+void ThreadWorld::notify_all() {
+  for (auto& rank : ranks_) rank->parker().notify();
+}
+
+std::shared_ptr<ThreadGroup> ThreadWorld::join_group(const GroupInfo& info) {
+  const std::int64_t own = info.global_ranks[static_cast<std::size_t>(info.coord)];
+  const std::uint64_t instance = rank(own).next_instance(info.global_ranks, info.purpose);
+  const std::lock_guard lock(groups_mutex_);
+  auto& [group, joined] = joining_[{info.global_ranks, info.purpose, instance}];
+  if (!group) group = std::make_shared<ThreadGroup>(info.degree(), info.axis);
+  SX_CHECK(group->axis() == info.axis, "make_group: the same ranks on axis {} and on axis {}",
+           group->axis().to_string(), info.axis.to_string());
+  std::shared_ptr<ThreadGroup> result = group;
+  if (++joined == info.global_ranks.size()) {
+    joining_.erase({info.global_ranks, info.purpose, instance});
+  }
+  return result;
+}
+
+std::unique_ptr<Transport> ThreadWorld::make_transport(GroupInfo info) {
+  if (info.degree() == 1) return make_solo_transport(std::move(info));
+  std::shared_ptr<ThreadGroup> group = join_group(info);
+  return make_thread_transport(*this, std::move(group), std::move(info));
+}
+
+}  // namespace sx::detail

@@ -1,0 +1,85 @@
+// The one table of metric names: metrics.jsonl, TensorBoard and Prometheus are all made from it.
+#include <array>
+
+#include "sextant/trace/metrics.h"
+
+namespace sx {
+namespace {
+
+constexpr MetricKey kKeys[] = {
+    {"step", "1", "", "sextant_step", "optimizer steps done"},
+    {"tokens", "tokens", "train/tokens", "sextant_tokens_total",
+     "tokens consumed since the start, all ranks, without padding"},
+    {"loss", "nats", "train/loss", "sextant_train_loss",
+     "mean over the valid tokens of the global batch"},
+    {"loss_aux", "1", "train/loss_aux", "sextant_train_loss_aux",
+     "router losses, before the coefficient"},
+    {"eval_loss", "nats", "eval/loss", "sextant_eval_loss", "the same mean on held-out data"},
+    {"eval_ppl", "1", "eval/ppl", "sextant_eval_ppl", "exp(eval_loss)"},
+    {"lr", "1", "train/lr", "sextant_lr", "learning rate of this step"},
+    {"grad_norm", "1", "train/grad_norm", "sextant_grad_norm",
+     "L2 over the whole model before clipping"},
+    {"param_norm", "1", "train/param_norm", "sextant_param_norm", "L2 over the whole model"},
+    {"step_s", "s", "perf/step_seconds", "sextant_step_seconds",
+     "wall time of the step, slowest rank"},
+    {"tokens_per_s", "tokens/s", "perf/tokens_per_second", "sextant_tokens_per_second",
+     "tokens of the logged window over its wall time"},
+    {"tokens_per_s_per_device", "tokens/s", "perf/tokens_per_second_per_device",
+     "sextant_tokens_per_second_per_device", "the same over the number of devices"},
+    {"mfu", "1", "perf/mfu", "sextant_mfu_ratio",
+     "model flops without recompute / (step_s * devices * peak flops of the compute dtype)"},
+    {"hfu", "1", "perf/hfu", "sextant_hfu_ratio", "as mfu with recompute counted"},
+    {"data_wait_s", "s", "perf/phase/data_wait", "sextant_phase_seconds",
+     "the loader had no batch ready"},
+    {"compute_s", "s", "perf/phase/compute", "sextant_phase_seconds", "forward + backward"},
+    {"comm_exposed_s", "s", "perf/phase/comm_exposed", "sextant_phase_seconds",
+     "waiting for collectives: comm_exposed + grad_sync"},
+    {"bubble_s", "s", "perf/phase/bubble", "sextant_phase_seconds",
+     "pipeline stage with nothing to do"},
+    {"optim_s", "s", "perf/phase/optim", "sextant_phase_seconds", "clip + optimizer"},
+    {"other_s", "s", "perf/phase/other", "sextant_phase_seconds", "ckpt + other"},
+    {"comm", "axis -> op -> {seconds, bytes}", "comm", "sextant_comm_seconds",
+     "collectives of the step by mesh axis and operation"},
+    {"mem_peak_bytes", "bytes", "mem/peak_gib", "sextant_memory_peak_bytes",
+     "peak of allocated memory, maximum over ranks"},
+    {"mem_reserved_bytes", "bytes", "mem/reserved_gib", "sextant_memory_reserved_bytes",
+     "peak of reserved memory, maximum over ranks"},
+    {"skipped_steps", "1", "train/skipped", "sextant_skipped_steps_total",
+     "optimizer steps left out so far"},
+    {"nonfinite", "1", "train/nonfinite", "sextant_nonfinite_total",
+     "steps with a loss or gradient that is not finite so far"},
+    {"ckpt_s", "s", "ckpt/seconds", "sextant_checkpoint_seconds", "last save, start to commit"},
+    {"ckpt_bytes", "bytes", "ckpt/bytes", "sextant_checkpoint_bytes", "size of the last save"},
+    {"ckpt_blocking_s", "s", "ckpt/blocking_seconds", "sextant_checkpoint_blocking_seconds",
+     "of it, time in which training waited"},
+    {"restarts", "1", "", "sextant_restarts_total", "attempt number"},
+    {"agent_actions", "1", "agent/actions", "sextant_agent_actions", "actions sent so far"},
+    {"agent_skills", "1", "agent/skills", "sextant_agent_skills", "skills in the library"},
+    {"agent_responsive", "1", "agent/responsive", "sextant_agent_responsive",
+     "share of actions with a visible effect"},
+    {"agent_score", "1", "agent/score", "sextant_agent_score", "score of the episode"},
+    {"agent_llm_tokens", "tokens", "agent/llm_tokens", "sextant_agent_llm_tokens",
+     "model tokens used so far"},
+    {"agent_cost", "1", "agent/cost", "sextant_agent_cost",
+     "cost so far, in the recipe's currency"},
+    {"docs_in", "documents", "crawl/docs_in", "sextant_crawl_docs_total", "documents read"},
+    {"docs_out", "documents", "crawl/docs_out", "sextant_crawl_docs_total", "documents kept"},
+    {"dropped", "reason -> documents", "crawl/dropped", "sextant_crawl_docs_total",
+     "documents dropped by reason"},
+    {"bytes_in", "bytes", "crawl/bytes_in", "sextant_crawl_bytes_total", "bytes read"},
+    {"mb_per_s", "MB/s", "crawl/mb_per_s", "sextant_crawl_mb_per_second",
+     "bytes read over wall time"},
+    {"data_stage_wait_s", "stage -> s", "data/stage_wait_s", "sextant_data_wait_seconds",
+     "waiting by loader stage"},
+    {"data_ready_batches", "batches", "data/ready_batches", "sextant_data_ready_batches",
+     "batches ready when the step asked"},
+    {"data_bytes", "bytes", "data/bytes", "sextant_data_bytes_total", "bytes read by the loader"},
+    {"data_bad", "reason -> samples", "data/bad", "sextant_data_bad_total",
+     "samples left out by reason"},
+};
+
+}  // namespace
+
+std::span<const MetricKey> metric_keys() { return kKeys; }
+
+}  // namespace sx
