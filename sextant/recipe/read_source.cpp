@@ -10,6 +10,7 @@
 #include "sextant/base/fs.h"
 #include "sextant/recipe/json_lines.h"
 
+#define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
