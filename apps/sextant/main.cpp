@@ -1,9 +1,11 @@
 #include "apps/program/program.h"
 #include "apps/sextant/cmd_completion.h"
+#include "apps/sextant/cmd_doctor.h"
 
 int main(int argc, char** argv) {
   return sx::run_main(sx::Program::kSextant, argc, argv,
                       {
+                          {"doctor", sx::run_doctor},
                           {"completion", sx::run_completion},
                       });
 }
