@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -123,8 +125,13 @@ Result<IndexedWriter> IndexedWriter::create(const std::string& prefix, TokenType
   if (!folder.empty()) SX_TRY_VOID(make_dirs(folder));
   const std::int64_t first_mark = 0;
   for (int part = kBin; part <= (modes ? kModes : kMarks); ++part) {
-    SX_TRY_VOID(write_file_atomic(part_path(prefix, static_cast<PartIndex>(part)),
-                                  part == kMarks ? raw(first_mark) : std::string_view()));
+    const fs::path path = part_path(prefix, static_cast<PartIndex>(part));
+    std::ofstream empty(path, std::ios::binary | std::ios::trunc);
+    if (part == kMarks) empty << raw(first_mark);
+    empty.close();
+    if (!empty)
+      return Error{ErrorKind::kIo, fmt::format("cannot create: {}", std::strerror(errno)),
+                   path.string()};
   }
   SX_TRY_VOID(state->open_parts(Position{}));
   return IndexedWriter(std::move(state));

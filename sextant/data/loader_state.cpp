@@ -10,6 +10,12 @@ using Json = nlohmann::ordered_json;
 
 Error bad(const std::string& message) { return {ErrorKind::kCorrupt, message, "loader state"}; }
 
+/// A whole number >= 0 (in memory nlohmann keeps small ones as signed).
+bool is_position(const Json& value) {
+  return value.is_number_unsigned() ||
+         (value.is_number_integer() && value.get<std::int64_t>() >= 0);
+}
+
 /// Reads fields of one object; the first fault is kept and later reads do nothing.
 class Fields {
  public:
@@ -24,7 +30,7 @@ class Fields {
   void read(const char* name, std::uint64_t& out, std::uint64_t at_least = 0) {
     const Json* value = find(name);
     if (value == nullptr) return;
-    if (!value->is_number_unsigned()) return fail(fmt::format("{} is no whole number >= 0", name));
+    if (!is_position(*value)) return fail(fmt::format("{} is no whole number >= 0", name));
     out = value->get<std::uint64_t>();
     if (out < at_least) fail(fmt::format("{} = {} is below {}", name, out, at_least));
   }
@@ -50,8 +56,6 @@ class Fields {
   const Json& json_;
   std::optional<Error> error_;
 };
-
-bool is_position(const Json& value) { return value.is_number_unsigned(); }
 
 void read_weights(Fields& fields, LoaderState& state) {
   const Json* list = fields.find("weights_history");
