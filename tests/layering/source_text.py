@@ -80,3 +80,29 @@ def declarations(text):
         if start is None and not char.isspace():
             start = line
         statement += char
+
+
+def functions(text):
+    """(line number, number of lines) of each function body that is not inside another one."""
+    code = re.sub(r'(?m)^[ \t]*#(?:[^\n\\]|\\.|\\\n)*', lambda m: re.sub(r'[^\n]', ' ', m.group(0)), blank(text))
+    scopes, heading, line, start, parentheses = [], '', 1, 1, 0
+    for char in code:
+        line += char == '\n'
+        if char in '([':
+            parentheses += 1
+        elif char in ')]':
+            parentheses = max(0, parentheses - 1)
+        if char == '{' and parentheses == 0:
+            scopes.append((_scope_of(heading), start))
+            heading = ''
+        elif char == '}' and parentheses == 0 and scopes:
+            scope, first = scopes.pop()
+            if scope == 'function' and all(outer in ('namespace', 'class') for outer, _ in scopes):
+                yield first, line - first + 1
+            heading = ''
+        elif char == ';' and parentheses == 0:
+            heading = ''
+        else:
+            if not heading.strip() and not char.isspace():
+                start = line
+            heading += char
