@@ -179,7 +179,7 @@ Result<std::optional<JsonlDocument>> JsonlReader::next() {
     }
     const auto where = [&] { return fmt::format("{}:{}", s.path, s.lines.line_number()); };
     if (error)
-      return Error{ErrorKind::kCorrupt,
+      return Error{ErrorKind::kInvalid,
                    fmt::format("not a JSON object with text: {}", simdjson::error_message(error)),
                    where()};
     if (!found)

@@ -51,8 +51,9 @@ class LineReader {
 
 /// Reads documents: objects with a string field "text" (key can be chosen), one a line. Blank lines
 /// are passed over. Lone surrogate escapes ("\ud800") become U+FFFD; lines that are not UTF-8, not
-/// an object or lack the field are errors with file and line in `where`, after which the next call
-/// goes on with the next line.
+/// an object or lack the field are errors of kind kInvalid with file and line in `where`, after
+/// which the next call goes on with the next line; other errors are those of LineReader and end the
+/// reading.
 class JsonlReader {
  public:
   static Result<JsonlReader> open(const std::filesystem::path& path, std::string text_key = "text");
