@@ -49,16 +49,14 @@ class BpeMerger {
   static constexpr std::uint32_t kNoRank = 0xffffffff;
 
  private:
-  struct Slot {
-    std::uint64_t key = ~std::uint64_t{0};
-    std::uint32_t rank = kNoRank;
-  };
-  void insert_pair(TokenId left, TokenId right, std::uint32_t rank);
+  // left 21 bits, right 21 bits, rank 22 bits in one word; open addressing.
+  static constexpr std::uint64_t kFree = ~std::uint64_t{0};
+  void build_pairs(const Vocab& vocab);
   void merge_short(std::string_view piece, std::vector<TokenId>& out) const;
   void merge_long(std::string_view piece, Scratch& scratch, std::vector<TokenId>& out) const;
 
-  std::vector<Slot> slots_;
-  std::uint64_t mask_ = 0;
+  std::vector<std::uint64_t> slots_;
+  unsigned shift_ = 63;
   std::size_t num_pairs_ = 0;
   TokenId byte_ids_[256] = {};
 };

@@ -54,7 +54,8 @@ struct Merge {
 /// single-threaded.
 class BpeTrainer {
  public:
-  /// `counts` in any order; pieces of one byte or none do not matter.
+  /// `counts` in any order. Errors: a contract error for more than 2^32 - 1 bytes of different
+  /// pieces.
   BpeTrainer(const BpeTrainerOptions& options, const std::vector<PieceCount>& counts);
   ~BpeTrainer();
   BpeTrainer(BpeTrainer&&) noexcept;
@@ -69,6 +70,8 @@ class BpeTrainer {
   /// The vocabulary of the merges so far, special tokens behind it.
   Result<Vocab> vocab() const;
   std::size_t unique_pieces() const;
+  /// Tokens that the counted text has now, with the pieces' weights.
+  std::uint64_t total_tokens() const;
 
   /// Saves words and merges; `load_state` goes on as if nothing had happened. `tag` (a fingerprint
   /// of inputs and options) must be equal.

@@ -19,27 +19,27 @@
 namespace sx {
 
 /// What to do with a special token's text inside a document.
-enum class SpecialPolicy {
+enum class SpecialHandling {
   kText,   ///< ordinary text: a document cannot forge an end of document (default)
   kAllow,  ///< recognised
   kError,  ///< any occurrence is an error
 };
 /// What to do with bytes outside well-formed UTF-8 (Unicode standard, table 3-7).
-enum class InvalidPolicy {
+enum class InvalidHandling {
   kBytes,    ///< kept: each is one character of class "other"; decode gives it back (default)
   kReplace,  ///< each maximal ill-formed part becomes U+FFFD
   kError,    ///< an error that names the first offset
 };
-const char* to_string(SpecialPolicy policy);
-const char* to_string(InvalidPolicy policy);
-std::optional<SpecialPolicy> parse_special_policy(std::string_view name);
-std::optional<InvalidPolicy> parse_invalid_policy(std::string_view name);
+const char* to_string(SpecialHandling policy);
+const char* to_string(InvalidHandling policy);
+std::optional<SpecialHandling> parse_special_handling(std::string_view name);
+std::optional<InvalidHandling> parse_invalid_handling(std::string_view name);
 
 struct EncodeOptions {
-  SpecialPolicy special = SpecialPolicy::kText;
+  SpecialHandling special = SpecialHandling::kText;
   /// With kAllow: texts that are recognised; empty = all.
   std::vector<std::string> allowed;
-  InvalidPolicy invalid = InvalidPolicy::kBytes;
+  InvalidHandling invalid = InvalidHandling::kBytes;
 };
 
 struct EncodeStats {

@@ -31,8 +31,10 @@ struct SpecialToken {
 /// every byte string can be encoded.
 class Vocab {
  public:
-  /// Errors: kInvalid for a repeated or empty token, a missing single byte, a special id that
-  /// collides, an empty or repeated special text.
+  static constexpr std::size_t kMaxTokens = (std::size_t{1} << 21) - 1;
+
+  /// Errors: kLimit for more than kMaxTokens tokens; kInvalid for a repeated or empty token, a
+  /// missing single byte, a special id that collides, an empty or repeated special text.
   static Result<Vocab> make(std::vector<std::string> tokens, std::vector<SpecialToken> specials,
                             SplitFamily split);
 

@@ -1,0 +1,28 @@
+#include "sextant/token/split_runs.h"
+#include "sextant/token/splitter.h"
+
+namespace sx::detail {
+
+std::size_t split_next_cl100k(std::string_view segment, std::size_t pos) {
+  if (const std::size_t end = match_contraction_folded(segment, pos); end != pos) return end;
+  const ClassedChar first = class_at(segment, pos);
+  if (first.is(unicode_class::kLetter)) return run_end(segment, pos, unicode_class::kLetter);
+  if (first.is(unicode_class::kNumber)) return match_digits(segment, pos);
+  const std::size_t second_pos = pos + first.size;
+  const ClassedChar second = class_at(segment, second_pos);
+  // Any one character but CR, LF, letter and number joins the letters behind it.
+  if (!first.is(unicode_class::kNewline) && second.is(unicode_class::kLetter)) {
+    return run_end(segment, second_pos, unicode_class::kLetter);
+  }
+  std::size_t end = pos;
+  if (first.is_other()) {
+    end = other_run_end(segment, pos);
+  } else if (segment[pos] == ' ' && second.is_other()) {
+    end = other_run_end(segment, second_pos);
+  }
+  if (end == pos) return match_space_with_newlines(segment, pos);
+  while (end < segment.size() && (segment[end] == '\r' || segment[end] == '\n')) ++end;
+  return end;
+}
+
+}  // namespace sx::detail
