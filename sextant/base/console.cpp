@@ -20,6 +20,7 @@ struct Screen {
 
 /// Lives to the end of the process, because threads may still log while statics are destroyed.
 Screen& screen() {
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
   static Screen& instance = *new Screen;
   return instance;
 }

@@ -53,7 +53,7 @@ struct Sink {
 
 /// The process's one sink, as standard error is one. Never destroyed: threads may log to the end.
 Sink& sink() {
-  static Sink& instance = *new Sink;
+  static Sink& instance = *new Sink;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
   return instance;
 }
 
@@ -123,7 +123,7 @@ Result<void> configure(const Options& options) {
 
 bool enabled(LogLevel level) { return level <= sink().level.load(std::memory_order_relaxed); }
 
-void write(LogLevel level, std::string_view event, Fields fields) {
+void write(LogLevel level, std::string_view event, const Fields& fields) {
   if (!enabled(level)) return;
   SX_DCHECK(event.find('.') != std::string_view::npos, "event names are noun.verb, got {}", event);
   Sink& s = sink();

@@ -36,7 +36,7 @@ struct Options {
 /// be opened; then nothing changes.
 Result<void> configure(const Options& options);
 /// One event. Thread-safe; libraries call it through SX_LOG.
-void write(LogLevel level, std::string_view event, Fields fields);
+void write(LogLevel level, std::string_view event, const Fields& fields);
 bool enabled(LogLevel level);
 /// fsyncs the JSON file. Lines themselves are never buffered: each is one write.
 void flush();
@@ -82,7 +82,7 @@ void event(LogLevel level, std::string_view name, KeysAndValues&&... keys_and_va
   if (!enabled(level)) return;
   Fields out;
   detail::collect(out, std::forward<KeysAndValues>(keys_and_values)...);
-  write(level, name, std::move(out));
+  write(level, name, out);
 }
 
 }  // namespace log
