@@ -118,7 +118,7 @@ def rule_environment_only_in_env(file):
 def rule_printing_only_in_apps(file):
     if file.is_test or not file.in_sextant:
         return
-    yield from file.matches(r'\b(f|v|vf|d)?printf\s*\(|\bf?puts\s*\(|\bputchar\s*\(|\bstd::(cout|cerr|clog)\b|\bfmt::print\b')
+    yield from file.matches(r'\bv?printf\s*\(|\bputs\s*\(|\bputchar\s*\(|\bstd(out|err)\b|\bstd::(cout|cerr|clog)\b|\bfmt::print\b')
 
 
 def rule_no_umbrella_headers(file):

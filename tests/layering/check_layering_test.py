@@ -88,6 +88,7 @@ struct Parser { int at = 0; void run() { at = 1'000; char c = '{'; (void)c; } };
 }  // namespace
 const std::string& name() { static const std::string kName = "a"; return kName; }
 int local() { int x = 3; auto f = [x] { return x; }; return f() + snprintf(nullptr, 0, "x"); }
+void save(std::FILE* file) { std::fputs("x", file); }
 }  // namespace sx
 ''',
     'sextant/text/a.cpp': '#include "sextant/base/a.h"\n#include <vector>\n',
