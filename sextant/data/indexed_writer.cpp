@@ -285,7 +285,6 @@ Result<void> IndexedWriter::State::write_index() {
 
 Result<void> IndexedWriter::finish() {
   SX_CHECK(!state_->finished, "{} is finished", state_->prefix);
-  SX_TRY_VOID(sync());
   for (FileWriter& file : state_->files) SX_TRY_VOID(file.commit());
   SX_TRY_VOID(state_->write_index());
   state_->finished = true;
