@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """check_docs.py ROOT: what docs/architecture.md says of the tree is true: every file of its map exists, its table of
-targets equals CMake's, and no relative link of any page is dead."""
+targets equals CMake's, no relative link of any page is dead, and every event of the log is listed."""
 import pathlib
 import re
 import sys
@@ -59,9 +59,22 @@ def link_breaches(root):
                 yield f'{page.relative_to(root)}: {path} does not exist'
 
 
+def event_breaches(root):
+    """Every event name given to SX_LOG stands in a row of docs/events.md."""
+    root = pathlib.Path(root)
+    listed = set(re.findall(r'^\| `([a-z]+\.[a-z_]+)` \|', (root / 'docs/events.md').read_text(), re.M))
+    for path in sorted([*(root / 'sextant').rglob('*.cpp'), *(root / 'apps').rglob('*.cpp')]):
+        if path.stem.endswith('_test'):
+            continue
+        for call in re.findall(r'\bSX_LOG(?:_EVERY_S)?\s*\(([^;]*)\);', path.read_text()):
+            for event in re.findall(r'"([a-z]+\.[a-z_]+)"', call):
+                if event not in listed:
+                    yield f'{path.relative_to(root)}: event {event} is not in docs/events.md'
+
+
 def main():
     root = sys.argv[1]
-    found = [*map_breaches(root), *table_breaches(root), *link_breaches(root)]
+    found = [*map_breaches(root), *table_breaches(root), *link_breaches(root), *event_breaches(root)]
     for text in found:
         print(text)
     print(f'{len(found)} faults in the pages')

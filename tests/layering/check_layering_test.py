@@ -4,7 +4,7 @@ import pathlib
 import tempfile
 import unittest
 
-from check_docs import map_breaches, link_breaches, table_breaches
+from check_docs import event_breaches, link_breaches, map_breaches, table_breaches
 from check_layering import RULES, breaches
 
 LISTS = {
@@ -169,6 +169,13 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(list(link_breaches(tree.root)), [])
         tree.add('docs/x.md', '```\n[in code](nothing.md)\n```\n[gone](gone.md)')
         self.assertEqual(list(link_breaches(tree.root)), ['docs/x.md: gone.md does not exist'])
+
+    def test_events(self):
+        call = 'void f(bool x) {\n  SX_LOG(kInfo, x ? "run.start" : "run.resume",\n         "out", 1);\n}\n'
+        tree = Tree(self, {**GOOD, 'docs/events.md': '| `run.start` | info | `out` | x |\n', 'sextant/text/b.cpp': call})
+        self.assertEqual(list(event_breaches(tree.root)), ['sextant/text/b.cpp: event run.resume is not in docs/events.md'])
+        tree.add('docs/events.md', '| `run.start` | info | `out` | x |\n| `run.resume` | info | `out` | x |\n')
+        self.assertEqual(list(event_breaches(tree.root)), [])
 
 
 if __name__ == '__main__':
