@@ -217,6 +217,8 @@ class Parser {
   }
 
   void unknown_flag(const std::string& name) {
+    if (call().sub == nullptr && verb_at_ > 0)
+      return;  // the verb is the fault: its flags are not known
     std::vector<std::string> names;
     for (const FlagSpec& flag : global_flags()) names.push_back(flag.name);
     if (call().sub != nullptr) {
@@ -314,7 +316,10 @@ class Parser {
       fault(25, fmt::format("{} needs {}", full_name(), sub->inputs),
             "inputs stand behind the recipe");
     }
-    if (call().inputs.size() > sub->max_inputs) {
+    const bool slip = std::any_of(parsed_.faults.begin(), parsed_.faults.end(),
+                                  [](const Diagnostic& one) { return one.number == 1; });
+    if (call().inputs.size() > sub->max_inputs &&
+        !slip) {  // else it may be the value of an unknown flag
       fault(27, fmt::format("{} has no use for {}", full_name(), call().inputs[sub->max_inputs]),
             sub->inputs.empty() ? "it takes a recipe (.toml or .json) and no other input"
                                 : "it takes " + sub->inputs);
