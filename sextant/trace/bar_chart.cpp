@@ -26,6 +26,11 @@ struct BarKey {
   double sum = 0;
 };
 
+bool one_segment_each(const StackedBars& chart) {
+  return std::all_of(chart.rows.begin(), chart.rows.end(),
+                     [](const BarRow& row) { return row.segments.size() <= 1; });
+}
+
 std::vector<BarKey> bar_keys(const StackedBars& chart) {
   std::vector<BarKey> keys;
   for (const BarRow& row : chart.rows) {
@@ -35,18 +40,14 @@ std::vector<BarKey> bar_keys(const StackedBars& chart) {
       if (it == keys.end()) {
         const auto same = std::count_if(keys.begin(), keys.end(),
                                         [&](const BarKey& key) { return key.hue == segment.hue; });
-        keys.push_back({segment.name, segment.hue, static_cast<int>(same % 3), 0});
+        const bool alone = one_segment_each(chart);
+        keys.push_back({segment.name, segment.hue, alone ? 0 : static_cast<int>(same % 3), 0});
         it = std::prev(keys.end());
       }
       it->sum += segment.value;
     }
   }
   return keys;
-}
-
-bool one_segment_each(const StackedBars& chart) {
-  return std::all_of(chart.rows.begin(), chart.rows.end(),
-                     [](const BarRow& row) { return row.segments.size() <= 1; });
 }
 
 class BarPainter {
@@ -193,7 +194,7 @@ std::string draw_histogram(const Histogram& chart, int width, const std::string&
   SX_CHECK(chart.edges.size() == chart.counts.size() + 1 && !chart.counts.empty(),
            "histogram of {} counts with {} edges", chart.counts.size(), chart.edges.size());
   const bool narrow = width < kNarrowWidth;
-  constexpr double kHeight = 240, kTop = 48;
+  constexpr double kHeight = 240, kTop = 60;
   SvgCanvas canvas(width, id);
   const double largest = *std::max_element(chart.counts.begin(), chart.counts.end());
   const AxisScale y = make_scale({chart.count_label, NumberKind::kCount, false, true}, 0,
@@ -205,7 +206,7 @@ std::string draw_histogram(const Histogram& chart, int width, const std::string&
   for (const std::string& label : y.labels) left = std::max(left, text_width(label) + 12);
   const double right = width - 12.0, bottom = kTop + kHeight;
 
-  canvas.text(2, 14, Anchor::kStart, y.label, "t axis");
+  canvas.text(2, 12, Anchor::kStart, y.label, "t axis");
   for (std::size_t i = 0; i < y.ticks.size(); ++i) {
     const double at = y.place(y.ticks[i], bottom, kTop);
     canvas.line(left, at, right, at, "grid");
@@ -251,8 +252,8 @@ std::string draw_histogram(const Histogram& chart, int width, const std::string&
     const double name_half = text_width(name) / 2;
     canvas.try_text(std::clamp(at, left + name_half, right - name_half), 30, Anchor::kMiddle, name,
                     "t b");
-    canvas.try_text(at - 6, 44, Anchor::kEnd, before, "t");
-    canvas.try_text(at + 6, 44, Anchor::kStart, after, "t");
+    canvas.try_text(at - 6, 48, Anchor::kEnd, before, "t");
+    canvas.try_text(at + 6, 48, Anchor::kStart, after, "t");
     description += fmt::format(" {}: {} below, {} above.", name, percent_text(below / all),
                                percent_text(1 - below / all));
   }

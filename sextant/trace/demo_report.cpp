@@ -73,7 +73,7 @@ void add_figures(Page& page, const ordered_json& summary) {
          unigram ? "against unigram entropy " + number_text(*unigram, NumberKind::kFixed2) : ""});
   }
   if (value("tokens_per_s")) {
-    page.figure({"training speed", "/tokens_per_s", NumberKind::kCount, "tokens/s", ""});
+    page.figure({"training speed", "/tokens_per_s", NumberKind::kRate, "tokens/s", ""});
   }
 }
 

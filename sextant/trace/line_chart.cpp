@@ -61,10 +61,16 @@ Range y_range(const LineChart& panel) {
 
 /// Text at the right of the plot: end of a line, or a rule.
 struct EndLabel {
-  std::string text;
+  std::string name, number;
   std::string css;  ///< of the short stroke before it
   double wanted_y = 0, y = 0;
   double from_x = 0;
+
+  /// The name is cut where there is too little room, never the number.
+  std::string fitted(double room) const {
+    if (name.empty()) return number;
+    return fit_text(name, std::max(20.0, room - text_width(" " + number))) + " " + number;
+  }
 };
 
 std::string named_value(const std::string& name, double value, NumberKind kind) {
@@ -231,7 +237,8 @@ class PanelPainter {
   void add_label(const std::string& name, double value, const std::string& css, double y,
                  double from_x) {
     EndLabel label;
-    label.text = named_value(name, value, panel_.y.kind);
+    label.name = name;
+    label.number = number_text(value, panel_.y.kind);
     label.css = css;
     label.wanted_y = y;
     label.from_x = from_x;
@@ -249,7 +256,7 @@ class PanelPainter {
                                px_text(label.y)),
                    "lead");
       canvas_.close_group();
-      canvas_.text(x + 18, label.y + 4, Anchor::kStart, fit_text(label.text, room), "t");
+      canvas_.text(x + 18, label.y + 4, Anchor::kStart, label.fitted(room), "t");
     }
   }
 
@@ -258,12 +265,13 @@ class PanelPainter {
     for (const EndLabel& label : labels_) {
       if (label.css != "rule") continue;
       const double x = frame_.right() - 4;
-      canvas_.try_text(x, label.wanted_y - 5, Anchor::kEnd, label.text, "t halo") ||
-          canvas_.try_text(x, label.wanted_y + 14, Anchor::kEnd, label.text, "t halo") ||
-          canvas_.try_text(frame_.left + 4, label.wanted_y - 5, Anchor::kStart, label.text,
+      canvas_.try_text(x, label.wanted_y - 5, Anchor::kEnd, label.fitted(frame_.width), "t halo") ||
+          canvas_.try_text(x, label.wanted_y + 14, Anchor::kEnd, label.fitted(frame_.width),
                            "t halo") ||
-          canvas_.try_text(frame_.left + 4, label.wanted_y + 14, Anchor::kStart, label.text,
-                           "t halo");
+          canvas_.try_text(frame_.left + 4, label.wanted_y - 5, Anchor::kStart,
+                           label.fitted(frame_.width), "t halo") ||
+          canvas_.try_text(frame_.left + 4, label.wanted_y + 14, Anchor::kStart,
+                           label.fitted(frame_.width), "t halo");
     }
   }
 
@@ -326,7 +334,7 @@ std::string draw_panels(const std::vector<LineChart>& panels, const std::string&
     const Range range = y_range(panel);
     const AxisScale y = make_scale(panel.y, range.low, range.high, panel.height < 160 ? 4 : 7);
     for (const std::string& label : y.labels) left = std::max(left, text_width(label) + 12);
-    if (!narrow) right = std::max(right, std::min(260.0, end_label_width(panel) + 26));
+    if (!narrow) right = std::max(right, std::min(width * 0.32, end_label_width(panel) + 26));
   }
   Frame frame{left, 0, width - left - right, 0};
   double y = 0;

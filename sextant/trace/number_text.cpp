@@ -114,27 +114,40 @@ std::string seconds_text(double seconds) {
   return pair(total / 86400, "d", total % 86400 / 3600, "h");
 }
 
-std::string percent_text(double share) { return three_digits(share * 100) + kNoBreakSpace + "%"; }
+std::string rate_text(double value) {
+  const double magnitude = std::fabs(value);
+  if (!std::isfinite(value) || magnitude < 999.5) return three_digits(value);
+  if (magnitude < 999.5e3) return three_digits(value / 1e3, true) + kNoBreakSpace + "k";
+  return count_text(value);
+}
+
+std::string percent_text(double share) {
+  const double percent = share * 100;
+  if (!std::isfinite(percent)) return not_finite(percent);
+  const double magnitude = std::fabs(percent);
+  if (magnitude > 0 && magnitude < 0.005)
+    return std::string("<") + kThinSpace + "0.01" + kNoBreakSpace + "%";
+  if (magnitude >= 1) return three_digits(percent) + kNoBreakSpace + "%";
+  std::string text = fmt::format("{:.2f}", magnitude);
+  if (text.ends_with(".00")) text.resize(text.size() - 3);
+  return (percent < 0 ? kMinus : "") + text + kNoBreakSpace + "%";
+}
 
 std::string number_text(double value, NumberKind kind) {
   if (!std::isfinite(value)) return not_finite(value);
   switch (kind) {
-    case NumberKind::kPlain:
-      return three_digits(value);
+    case NumberKind::kPlain: return three_digits(value);
     case NumberKind::kFixed2:
     case NumberKind::kFixed3: {
       const std::string text =
           fmt::format("{:.{}f}", std::fabs(value), kind == NumberKind::kFixed2 ? 2 : 3);
       return (value < 0 ? kMinus : "") + text;
     }
-    case NumberKind::kCount:
-      return count_text(value);
-    case NumberKind::kBytes:
-      return bytes_text(value);
-    case NumberKind::kSeconds:
-      return seconds_text(value);
-    case NumberKind::kPercent:
-      return percent_text(value);
+    case NumberKind::kCount: return count_text(value);
+    case NumberKind::kRate: return rate_text(value);
+    case NumberKind::kBytes: return bytes_text(value);
+    case NumberKind::kSeconds: return seconds_text(value);
+    case NumberKind::kPercent: return percent_text(value);
   }
   return {};
 }

@@ -178,13 +178,11 @@ std::string funnel_details(const Funnel& funnel) {
                             {share(drop.count), NumberKind::kPercent}});
       if (drop.examples.empty()) continue;
       examples +=
-          fmt::format("<details><summary>Examples: {} ({})</summary><ul class=\"examples\">",
-                      escape_html(drop.reason), escape_html(stage.name));
+          fmt::format("<dt>{} ({})</dt>", escape_html(drop.reason), escape_html(stage.name));
       for (std::size_t i = 0; i < std::min<std::size_t>(drop.examples.size(), 3); ++i) {
-        examples +=
-            fmt::format("<li>{}</li>", escape_html(cut_text(drop.examples[i], kMaxExampleChars)));
+        examples += fmt::format("<dd class=\"example\">{}</dd>",
+                                escape_html(cut_text(drop.examples[i], kMaxExampleChars)));
       }
-      examples += "</ul></details>\n";
     }
   }
   if (table.rows.empty()) return {};
@@ -192,6 +190,10 @@ std::string funnel_details(const Funnel& funnel) {
                  "",
                  {static_cast<double>(sum), NumberKind::kCount},
                  {share(sum), NumberKind::kPercent}};
+  if (!examples.empty()) {
+    examples = "<details><summary>Examples of what was dropped</summary><dl class=\"terms\">" +
+               examples + "</dl></details>\n";
+  }
   return table_html(table) + examples;
 }
 

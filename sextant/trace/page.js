@@ -115,6 +115,7 @@ for (const figure of document.querySelectorAll('figure')) {
       tip = make('div', '', figure);
       tip.className = 'tip';
       tip.setAttribute('role', 'status');
+      tip.style.left = '0';
       make('b', data.x + ': ' + x, tip);
       const table = make('table', '', tip);
       for (const panel of data.panels) {
@@ -130,7 +131,7 @@ for (const figure of document.querySelectorAll('figure')) {
       const scale = box.width / svg.viewBox.baseVal.width;
       const want = box.left - frame.left + px * scale + 12;
       const room = frame.width - tip.offsetWidth;
-      tip.style.left = Math.max(0, want > room ? want - tip.offsetWidth - 24 : want) + 'px';
+      tip.style.left = Math.max(0, Math.min(room, want > room ? want - tip.offsetWidth - 24 : want)) + 'px';
       tip.style.top = box.top - frame.top + first.top * scale + 8 + 'px';
     };
     svg.addEventListener('pointermove', e => {

@@ -45,26 +45,16 @@ double median(std::vector<double> values) {
 
 const char* to_string(StepPhase phase) {
   switch (phase) {
-    case StepPhase::kDataWait:
-      return "data_wait";
-    case StepPhase::kForward:
-      return "forward";
-    case StepPhase::kBackward:
-      return "backward";
-    case StepPhase::kGradSync:
-      return "grad_sync";
-    case StepPhase::kClip:
-      return "clip";
-    case StepPhase::kOptimizer:
-      return "optimizer";
-    case StepPhase::kBubble:
-      return "bubble";
-    case StepPhase::kCommExposed:
-      return "comm_exposed";
-    case StepPhase::kCkpt:
-      return "ckpt";
-    case StepPhase::kOther:
-      return "other";
+    case StepPhase::kDataWait: return "data_wait";
+    case StepPhase::kForward: return "forward";
+    case StepPhase::kBackward: return "backward";
+    case StepPhase::kGradSync: return "grad_sync";
+    case StepPhase::kClip: return "clip";
+    case StepPhase::kOptimizer: return "optimizer";
+    case StepPhase::kBubble: return "bubble";
+    case StepPhase::kCommExposed: return "comm_exposed";
+    case StepPhase::kCkpt: return "ckpt";
+    case StepPhase::kOther: return "other";
   }
   return "?";
 }

@@ -15,12 +15,9 @@ constexpr double kFontPx = 12;
 
 const char* anchor_attribute(Anchor anchor) {
   switch (anchor) {
-    case Anchor::kStart:
-      return "";
-    case Anchor::kMiddle:
-      return " text-anchor=\"middle\"";
-    case Anchor::kEnd:
-      return " text-anchor=\"end\"";
+    case Anchor::kStart: return "";
+    case Anchor::kMiddle: return " text-anchor=\"middle\"";
+    case Anchor::kEnd: return " text-anchor=\"end\"";
   }
   return "";
 }

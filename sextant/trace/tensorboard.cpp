@@ -76,12 +76,9 @@ class WireReader {
     if (!varint(key) || key >> 3 == 0 || key >> 3 > 0x1fffffff) return false;
     field = Field{static_cast<unsigned>(key >> 3), static_cast<unsigned>(key & 7), 0, {}};
     switch (field.wire) {
-      case kVarint:
-        return varint(field.value);
-      case kFixed64:
-        return fixed(8, field.value);
-      case kFixed32:
-        return fixed(4, field.value);
+      case kVarint: return varint(field.value);
+      case kFixed64: return fixed(8, field.value);
+      case kFixed32: return fixed(4, field.value);
       case kLengthDelimited: {
         std::uint64_t size = 0;
         if (!varint(size) || size > rest_.size()) return false;
@@ -89,8 +86,7 @@ class WireReader {
         rest_.remove_prefix(size);
         return true;
       }
-      default:
-        return false;
+      default: return false;
     }
   }
 

@@ -38,6 +38,8 @@ TickUnit largest_unit(double magnitude, std::initializer_list<std::pair<double, 
 
 TickUnit unit_for(NumberKind kind, double magnitude) {
   switch (kind) {
+    case NumberKind::kRate:
+      return largest_unit(magnitude, {{1, ""}, {1e3, "k"}, {1e6, "M"}, {1e9, "G"}}, 2);
     case NumberKind::kCount:
       return largest_unit(magnitude, {{1, ""}, {1e6, "M"}, {1e9, "G"}, {1e12, "T"}}, 1);
     case NumberKind::kBytes:
@@ -51,12 +53,10 @@ TickUnit unit_for(NumberKind kind, double magnitude) {
     case NumberKind::kSeconds:
       return largest_unit(magnitude,
                           {{1e-6, "µs"}, {1e-3, "ms"}, {1, "s"}, {60, "min"}, {3600, "h"}}, 2);
-    case NumberKind::kPercent:
-      return {0.01, "%"};
+    case NumberKind::kPercent: return {0.01, "%"};
     case NumberKind::kPlain:
     case NumberKind::kFixed2:
-    case NumberKind::kFixed3:
-      break;
+    case NumberKind::kFixed3: break;
   }
   if (magnitude > 0 && (magnitude < 1e-2 || magnitude >= 1e6)) {
     const int power = static_cast<int>(std::floor(std::log10(magnitude)));
@@ -153,6 +153,9 @@ AxisScale make_scale(const ChartAxis& axis, double low, double high, int max_tic
   }
   const TickUnit unit = unit_for(axis.kind, std::max(std::fabs(low), std::fabs(high)));
   std::vector<double> shown = round_ticks(low / unit.factor, high / unit.factor, max_ticks);
+  if (axis.kind == NumberKind::kCount && unit.name.empty()) {
+    std::erase_if(shown, [](double tick) { return tick != std::round(tick); });
+  }
   const int decimals = decimals_of(shown);
   for (const double tick : shown) {
     scale.ticks.push_back(tick * unit.factor);

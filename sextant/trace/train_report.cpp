@@ -155,19 +155,21 @@ BarRow phase_row(const std::string& label, const PhaseSummary& summary) {
 }
 
 PageTable phase_table(const PhaseSummary& summary) {
-  PageTable table{
-      "Phases of a step", {{"phase"}, {"median", true}, {"of the step", true}, {"means"}}, {}, {}};
+  PageTable table{"Phases of a step",
+                  {{"phase"}, {"median, ms", true}, {"of the step", true}, {"means"}},
+                  {},
+                  {}};
   double sum = 0;
   for (const double us : summary.phases_us) sum += us;
   for (std::size_t i = 0; i < kNumStepPhases; ++i) {
     if (summary.phases_us[i] <= 0) continue;
     table.rows.push_back({kLooks[i].name,
-                          {summary.phases_us[i] / 1e6, NumberKind::kSeconds},
+                          {summary.phases_us[i] / 1e3, NumberKind::kPlain},
                           {summary.phases_us[i] / sum, NumberKind::kPercent},
                           kLooks[i].text});
   }
   table.total = {
-      "sum of medians", {sum / 1e6, NumberKind::kSeconds}, {1.0, NumberKind::kPercent}, ""};
+      "sum of medians", {sum / 1e3, NumberKind::kPlain}, {1.0, NumberKind::kPercent}, ""};
   return table;
 }
 
@@ -192,8 +194,8 @@ std::optional<PageTable> comm_table(const TrainReport& report) {
                    {"operation"},
                    {"calls", true},
                    {"bytes", true},
-                   {"time", true},
-                   {"waited for", true}},
+                   {"time, ms", true},
+                   {"waited for, ms", true}},
                   {},
                   {}};
   const auto steps = static_cast<double>(report.ranks.front().size());
@@ -202,8 +204,8 @@ std::optional<PageTable> comm_table(const TrainReport& report) {
                           name.second,
                           {static_cast<double>(sum.count) / steps, NumberKind::kPlain},
                           {static_cast<double>(sum.bytes) / steps, NumberKind::kBytes},
-                          {sum.us / 1e6 / steps, NumberKind::kSeconds},
-                          {sum.exposed_us / 1e6 / steps, NumberKind::kSeconds}});
+                          {sum.us / 1e3 / steps, NumberKind::kPlain},
+                          {sum.exposed_us / 1e3 / steps, NumberKind::kPlain}});
   }
   return table;
 }
@@ -211,7 +213,7 @@ std::optional<PageTable> comm_table(const TrainReport& report) {
 void add_time_section(Page& page, const TrainReport& report) {
   const auto ranks = rank_summaries(report);
   auto rate = small_chart(report, "tokens_per_s",
-                          {"tokens per second", NumberKind::kPlain, false, true}, Hue::kBlue);
+                          {"tokens per second", NumberKind::kRate, false, true}, Hue::kBlue);
   if (ranks.empty() && !rate) return;
   Page::Section& section = page.section("Time");
   if (const PhaseSummary* worst = slowest(ranks)) {
@@ -298,7 +300,7 @@ void add_figures(Page& page, const TrainReport& report, const ordered_json& data
     const std::string per_step =
         data.contains("step_s") ? "median; a step takes " + seconds_text(*number_of(data["step_s"]))
                                 : "median";
-    page.figure({"speed", "/tokens_per_s", NumberKind::kCount, "tokens/s", per_step});
+    page.figure({"speed", "/tokens_per_s", NumberKind::kRate, "tokens/s", per_step});
   }
   if (data.contains("params")) {
     page.figure({"parameters", "/params", NumberKind::kCount, "",
