@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <unordered_map>
 
 #include "sextant/base/check.h"
 #include "sextant/trace/json_text.h"
@@ -16,10 +18,18 @@ using nlohmann::ordered_json;
 constexpr const char* kSchema = "sextant-metrics";
 constexpr int kVersion = 1;
 
-bool is_known(std::string_view key) {
-  const auto keys = metric_keys();
-  return std::any_of(keys.begin(), keys.end(), [&](const MetricKey& k) { return k.name == key; });
+/// Position in metric_keys(), or its size when there is no such key.
+std::size_t key_index(std::string_view name) {
+  static const auto kIndex = [] {
+    std::unordered_map<std::string_view, std::size_t> index;
+    for (std::size_t i = 0; i < metric_keys().size(); ++i) index.emplace(metric_keys()[i].name, i);
+    return index;
+  }();
+  const auto it = kIndex.find(name);
+  return it == kIndex.end() ? metric_keys().size() : it->second;
 }
+
+bool is_known(std::size_t key) { return key < metric_keys().size(); }
 
 /// Keys that hold an object instead of a number.
 bool holds_object(std::string_view key) {
@@ -59,50 +69,69 @@ Result<void> check_header(const json& header) {
 
 MetricsRow::MetricsRow(std::int64_t step) : step_(step) {}
 
-MetricsRow& MetricsRow::set(std::string_view key, double value) {
-  SX_CHECK(is_known(key) && !holds_object(key) && key != "step", "{} is no number of metrics.jsonl",
-           key);
-  values_.insert_or_assign(std::string(key), ordered_json(value));
+void MetricsRow::put(std::size_t key, ordered_json value) {
+  const auto at =
+      std::lower_bound(values_.begin(), values_.end(), key,
+                       [](const auto& entry, std::size_t k) { return entry.first < k; });
+  if (at != values_.end() && at->first == key) {
+    at->second = std::move(value);
+  } else {
+    values_.emplace(at, key, std::move(value));
+  }
+}
+
+const ordered_json* MetricsRow::find(std::string_view name) const {
+  const std::size_t key = key_index(name);
+  for (const auto& [at, value] : values_) {
+    if (at == key) return &value;
+  }
+  return nullptr;
+}
+
+MetricsRow& MetricsRow::set(std::string_view name, double value) {
+  const std::size_t key = key_index(name);
+  SX_CHECK(is_known(key) && !holds_object(name) && name != "step",
+           "{} is no number of metrics.jsonl", name);
+  put(key, value);
   return *this;
 }
 
-MetricsRow& MetricsRow::set_count(std::string_view key, std::int64_t value) {
-  SX_CHECK(is_known(key) && !holds_object(key) && key != "step", "{} is no number of metrics.jsonl",
-           key);
-  values_.insert_or_assign(std::string(key), ordered_json(value));
+MetricsRow& MetricsRow::set_count(std::string_view name, std::int64_t value) {
+  const std::size_t key = key_index(name);
+  SX_CHECK(is_known(key) && !holds_object(name) && name != "step",
+           "{} is no number of metrics.jsonl", name);
+  put(key, value);
   return *this;
 }
 
-MetricsRow& MetricsRow::set_object(std::string_view key, ordered_json value) {
-  SX_CHECK(is_known(key) && holds_object(key) && value.is_object(),
-           "{} is no object of metrics.jsonl", key);
-  values_.insert_or_assign(std::string(key), std::move(value));
+MetricsRow& MetricsRow::set_object(std::string_view name, ordered_json value) {
+  const std::size_t key = key_index(name);
+  SX_CHECK(is_known(key) && holds_object(name) && value.is_object(),
+           "{} is no object of metrics.jsonl", name);
+  put(key, std::move(value));
   return *this;
 }
 
-bool MetricsRow::has(std::string_view key) const { return values_.find(key) != values_.end(); }
+bool MetricsRow::has(std::string_view key) const { return find(key) != nullptr; }
 
 std::optional<double> MetricsRow::get(std::string_view key) const {
   if (key == "step") return static_cast<double>(step_);
-  const auto it = values_.find(key);
-  if (it == values_.end()) return std::nullopt;
-  auto number = number_of(it->second);
+  const ordered_json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  auto number = number_of(*value);
   if (!number) return std::nullopt;
   return *number;
 }
 
 const ordered_json& MetricsRow::at(std::string_view key) const {
   static const ordered_json kNull;
-  const auto it = values_.find(key);
-  return it == values_.end() ? kNull : it->second;
+  const ordered_json* value = find(key);
+  return value == nullptr ? kNull : *value;
 }
 
 std::string MetricsRow::to_line() const {
   ordered_json line = {{"step", step_}};
-  for (const MetricKey& key : metric_keys()) {
-    const auto it = values_.find(key.name);
-    if (it != values_.end()) line[std::string(key.name)] = it->second;
-  }
+  for (const auto& [key, value] : values_) line[std::string(metric_keys()[key].name)] = value;
   return json_line(line);
 }
 
@@ -210,11 +239,12 @@ Result<MetricsFile> parse_metrics(std::string_view text) {
     }
     MetricsRow row(number);
     for (const auto& [key, field] : value.items()) {
-      if (key == "step" || !is_known(key)) continue;
+      const std::size_t index = key_index(key);
+      if (key == "step" || !is_known(index)) continue;
       if (holds_object(key) ? !field.is_object() : !number_of(field).ok()) {
         return corrupt("key " + key + " has a wrong type", line.number);
       }
-      row.values_.insert_or_assign(key, ordered_json(field));
+      row.put(index, ordered_json(field));
     }
     rows.insert_or_assign(number, std::move(row));
   }

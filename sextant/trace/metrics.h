@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -48,8 +47,11 @@ class MetricsRow {
 
  private:
   friend Result<struct MetricsFile> parse_metrics(std::string_view text);
+  void put(std::size_t key, nlohmann::ordered_json value);
+  const nlohmann::ordered_json* find(std::string_view key) const;
   std::int64_t step_;
-  std::map<std::string, nlohmann::ordered_json, std::less<>> values_;
+  /// (position in metric_keys(), value), ascending: rows are many, keys per row few.
+  std::vector<std::pair<std::size_t, nlohmann::ordered_json>> values_;
 };
 
 /// What `add_measurements` needs beyond the traces.

@@ -75,7 +75,7 @@ class Browser:
         message, self.buffer = self.buffer.split(b"\0", 1)
         return json.loads(message)
 
-    def call(self, method, seconds=30, **params):
+    def call(self, method, seconds=120, **params):
         self.next_id += 1
         message = {"id": self.next_id, "method": method, "params": params}
         if self.session:
@@ -104,7 +104,7 @@ class Browser:
             self._wait_for_load()
 
     def _wait_for_load(self):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             reply = self._receive(deadline)
             if "method" in reply:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Opens report pages in headless Chromium and tells what is wrong with them.
 
-  check_pages.py --chromium PATH [--make PROGRAM] --folder DIR [--pictures DIR] [--json PAGE=FILE ...]
+  check_pages.py --chromium PATH [--make PROGRAM] --folder DIR [--only NAME ...] [--pictures DIR] [--json PAGE=FILE ...]
 
 --make runs PROGRAM DIR first, which writes the pages. Every *.html of the folder is opened at 1280 and 420 px, light
 and dark, with scripts, and at 420 px without; checked are: no console message, no request, no sideways scrolling,
@@ -98,17 +98,19 @@ def main():
     parser.add_argument("--chromium", required=True)
     parser.add_argument("--make")
     parser.add_argument("--folder", required=True)
-    parser.add_argument("--pictures")
+    parser.add_argument("--pictures", help="folder for a screenshot of each state")
+    parser.add_argument("--only", nargs="+", help="names of pages without .html")
     parser.add_argument("--json", action="append", default=[], metavar="PAGE=FILE")
     options = parser.parse_args()
     if options.make:
         subprocess.run([options.make, options.folder], check=True, stdout=subprocess.DEVNULL)
     if options.pictures:
         os.makedirs(options.pictures, exist_ok=True)
-    pages = sorted(p for p in os.listdir(options.folder) if p.endswith(".html"))
+    pages = sorted(p for p in os.listdir(options.folder) if p.endswith(".html") and
+                   (not options.only or os.path.splitext(p)[0] in options.only))
     failed = 0
-    if not pages:
-        print("no page in", options.folder)
+    if len(pages) < len(options.only or ["one"]):
+        print("pages are missing in", options.folder)
         failed += 1
     checker, interact = read("checker.js"), read("interact.js")
     browser = Browser(options.chromium)
