@@ -88,6 +88,12 @@ std::optional<int> take_recipe(Invocation& call, std::vector<Diagnostic> faults)
   if (call.sub->recipe == SubVerb::RecipeUse::kOptional) {
     RecipeSources sources{.preset = call.preset, .path = call.recipe_path, .sets = call.sets};
     if (!call.print_config) sources.required_groups = call.sub->groups;
+    const std::string used = call.out + "/recipe.resolved.toml";
+    std::error_code code;
+    if (call.has("resume") && call.recipe_path.empty() && call.preset.empty() &&
+        fs::exists(used, code)) {
+      sources.path = used;  // --resume --out RUN is enough
+    }
     LoadedRecipe loaded = load_recipe(sources);
     for (Diagnostic& fault : loaded.faults) faults.push_back(std::move(fault));
     if (!call.quiet) {
@@ -163,7 +169,6 @@ int run_parsed(Program program, ParsedCommandLine parsed, char** argv,
                         call.color);
   }
   if (const auto code = take_recipe(call, std::move(parsed.faults))) return *code;
-  signals::install();
   return run_verb(call, commands);
 }
 
@@ -202,6 +207,7 @@ int run_main(Program program, int argc, char** argv, std::initializer_list<Comma
   ParsedCommandLine parsed = parse_command_line(program, words);
   const Invocation asked = parsed.invocation;
   int code = 0;
+  signals::install();
   try {
     code = run_parsed(program, std::move(parsed), argv, commands, parts);
   } catch (const FatalError& error) {

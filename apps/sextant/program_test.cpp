@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -155,6 +157,23 @@ TEST_F(Program, CompletionScriptsAreWellFormed) {
   EXPECT_EQ(pclose(pipe), 0);
   EXPECT_EQ(std::string(block, got), "tokenize\n--out\n");
   EXPECT_EQ(run("completion tcsh").code, 2);
+}
+
+TEST_F(Program, TrainingVerbsAreHandedOnUnchanged) {
+  std::filesystem::copy_file(SX_PROGRAM, folder_ / "sextant");
+  write("sextant-train", "#!/bin/sh\nprintf '%s|' \"$@\"\nexit 75\n");
+  std::filesystem::permissions(folder_ / "sextant-train", std::filesystem::perms::owner_all);
+  const std::string line = "'" + (folder_ / "sextant").string() + "' ";
+  FILE* pipe =
+      popen((line + "train --preset tiny --run.name='a b' --set data.paths=demo").c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  char block[256] = {};
+  const std::size_t got = fread(block, 1, sizeof block - 1, pipe);
+  EXPECT_EQ(WEXITSTATUS(pclose(pipe)), 75);
+  EXPECT_EQ(std::string(block, got), "train|--preset|tiny|--run.name=a b|--set|data.paths=demo|");
+  // What needs no training is answered here.
+  EXPECT_EQ(WEXITSTATUS(std::system((line + "train --help >/dev/null").c_str())), 0);
+  EXPECT_EQ(WEXITSTATUS(std::system((line + "train --presett x 2>/dev/null").c_str())), 2);
 }
 
 TEST_F(Program, MissingTrainingProgramIsExplained) {

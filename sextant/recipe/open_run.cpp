@@ -14,6 +14,19 @@ bool holds_files(const fs::path& path) {
   return fs::is_directory(path, code) && !fs::is_empty(path, code);
 }
 
+/// True for the folder of a run that was killed before its recipe was written: nothing but what
+/// open_run makes.
+bool only_begun(const fs::path& path) {
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(path, code)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours = name == "log" || name == "run.json" || name.starts_with("run.json.") ||
+                      name.starts_with(kResolvedFile) || name.starts_with(".");
+    if (!ours) return false;
+  }
+  return !code;
+}
+
 void require_ok(const Result<void>& status, const fs::path& path) {
   if (status.ok()) return;
   throw IoError(to_diagnostic(status.error(), fmt::format("df -h {}", path.string())));
@@ -78,9 +91,11 @@ OpenedRun open_run(const Invocation& invocation, Resume resume) {
                    .next = "leave --resume out to begin a new run"});
   }
   if (goes_on) require_same_recipe(invocation, path);
-  const auto existing = invocation.overwrite ? RunFolder::Existing::kOverwrite
-                        : goes_on            ? RunFolder::Existing::kResume
-                                             : RunFolder::Existing::kRefuse;
+  const auto existing =
+      invocation.overwrite ? RunFolder::Existing::kOverwrite
+      : goes_on || (in_use && !same_kind && resume != Resume::kNever && only_begun(path))
+          ? RunFolder::Existing::kResume
+          : RunFolder::Existing::kRefuse;
   auto folder = RunFolder::open(path, existing);
   if (!folder.ok()) {
     if (folder.error().kind != ErrorKind::kInvalid) {

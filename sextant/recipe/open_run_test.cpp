@@ -68,6 +68,14 @@ TEST_F(OpenRun, ListsEveryKeyThatDiffers) {
   }
 }
 
+TEST_F(OpenRun, GoesOnAfterADeathBeforeTheRecipeWasWritten) {
+  std::filesystem::create_directories(folder_ / "run/log");
+  EXPECT_FALSE(open_run(call(), Resume::kIfSame).resumed);
+  std::filesystem::remove(folder_ / "run/recipe.resolved.toml");
+  EXPECT_FALSE(open_run(call({{"run.seed", "8"}}), Resume::kIfSame).resumed);
+  EXPECT_TRUE(open_run(call({{"run.seed", "8"}}), Resume::kIfSame).resumed);
+}
+
 TEST_F(OpenRun, NeverTouchesAFolderThatIsNoRun) {
   std::filesystem::create_directories(folder_ / "run");
   std::ofstream(folder_ / "run/thesis.tex") << "x";
