@@ -1,10 +1,12 @@
 #include "apps/program/program.h"
 #include "apps/sextant/cmd_completion.h"
+#include "apps/sextant/cmd_crawl.h"
 #include "apps/sextant/cmd_doctor.h"
 
 int main(int argc, char** argv) {
   return sx::run_main(sx::Program::kSextant, argc, argv,
                       {
+                          {"crawl", sx::run_crawl},
                           {"doctor", sx::run_doctor},
                           {"completion", sx::run_completion},
                       });

@@ -24,6 +24,10 @@ Verb crawl_verb() {
               .recipe = kOptionalRecipe,
               .input_key = "crawl.inputs",
               .groups = {"run", "log", "crawl"},
+              .flags = {{.name = "trace-doc",
+                         .value = Value::kText,
+                         .value_name = "ID",
+                         .text = "only show what each step does to the record with this id"}},
               .example = "sextant crawl pages/*.warc.gz --out runs/crawl"};
   SubVerb inspect{.name = "inspect",
                   .summary = "Show the records of an archive, or one of them at a chosen stage.",

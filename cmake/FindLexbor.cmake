@@ -1,0 +1,38 @@
+# Finds lexbor 3.1 or newer: .deps/lexbor (made by tools/setup/lexbor.sh), else the system's by pkg-config.
+# Target: sx::lexbor. Sets Lexbor_FOUND, Lexbor_VERSION.
+set(Lexbor_VERSION "")
+find_path(Lexbor_INCLUDE_DIR lexbor/html/parser.h PATHS ${PROJECT_SOURCE_DIR}/.deps/lexbor/include NO_DEFAULT_PATH)
+find_library(Lexbor_LIBRARY lexbor_static PATHS ${PROJECT_SOURCE_DIR}/.deps/lexbor/lib NO_DEFAULT_PATH)
+mark_as_advanced(Lexbor_INCLUDE_DIR Lexbor_LIBRARY)
+if(Lexbor_INCLUDE_DIR AND Lexbor_LIBRARY)
+  foreach(part MAJOR MINOR PATCH)
+    file(STRINGS ${Lexbor_INCLUDE_DIR}/lexbor/core/base.h line REGEX "#define LEXBOR_VERSION_${part} ")
+    string(REGEX MATCH "[0-9]+" ${part} "${line}")
+  endforeach()
+  set(Lexbor_VERSION ${MAJOR}.${MINOR}.${PATCH})
+  if(NOT TARGET sx::lexbor)
+    add_library(sx_lexbor INTERFACE)
+    target_include_directories(sx_lexbor SYSTEM INTERFACE ${Lexbor_INCLUDE_DIR})
+    target_link_libraries(sx_lexbor INTERFACE ${Lexbor_LIBRARY})
+    target_compile_definitions(sx_lexbor INTERFACE LEXBOR_STATIC)
+    add_library(sx::lexbor ALIAS sx_lexbor)
+  endif()
+else()
+  pkg_check_modules(LEXBOR QUIET IMPORTED_TARGET lexbor>=3.1)
+  if(LEXBOR_FOUND)
+    set(Lexbor_VERSION ${LEXBOR_VERSION})
+    set(Lexbor_LIBRARY PkgConfig::LEXBOR)
+    set(Lexbor_INCLUDE_DIR ${LEXBOR_INCLUDE_DIRS})
+    if(NOT TARGET sx::lexbor)
+      add_library(sx_lexbor INTERFACE)
+      target_link_libraries(sx_lexbor INTERFACE PkgConfig::LEXBOR)
+      add_library(sx::lexbor ALIAS sx_lexbor)
+    endif()
+  endif()
+endif()
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(Lexbor
+  REQUIRED_VARS Lexbor_LIBRARY
+  VERSION_VAR Lexbor_VERSION
+  REASON_FAILURE_MESSAGE "run ./sx setup (or tools/setup/lexbor.sh), which builds it into .deps/lexbor")

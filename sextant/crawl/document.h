@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sextant/base/hash.h"
+
+namespace sx {
+
+/// Facts about a document beside its text.
+struct DocumentMetadata {
+  std::string title;
+  std::string html_lang;         ///< lang attribute as written
+  std::string charset;           ///< encoding used
+  std::string charset_declared;  ///< label as declared; empty = none
+  std::string charset_source;    ///< "bom", "http", "meta", "utf8" (undeclared, valid), "ascii"
+  std::string mime;              ///< used, lower case
+  std::uint64_t replaced = 0;    ///< U+FFFD put in by decoding
+  int http_status = 0;           ///< 0 = no HTTP response
+  bool truncated = false;        ///< archive or budget cut the page
+  std::uint64_t payload_bytes = 0;
+};
+
+/// One page as text.
+///
+/// Invariants: `text` is valid UTF-8 without U+0000, lines end with "\n". `id` is XXH3-128 of the
+/// WARC-Record-ID, or of file name and offset when the record has none.
+struct Document {
+  Hash128 id;
+  std::string url;
+  std::string date;  ///< WARC-Date as written
+  std::string text;
+  std::string language;  ///< primary subtag of html_lang in lower case ("de"), "und" when none:
+                         ///< declared, not detected
+  std::string source_file;
+  std::uint64_t source_offset = 0;  ///< of the record in the stored file
+  std::uint64_t source_bytes = 0;   ///< stored length
+  DocumentMetadata metadata;
+};
+
+/// One JSON object without line end; keys in fixed order (docs/formats/document_jsonl.md).
+std::string to_json_line(const Document& document, const std::string& dump);
+
+}  // namespace sx
