@@ -39,7 +39,7 @@ T take(Result<T> result, const std::string& next) {
 std::vector<fs::path> inputs_of(const Invocation& invocation) {
   const auto& inputs = invocation.recipe.get().crawl.inputs;
   if (inputs.empty()) {
-    throw ConfigError(Diagnostic{.number = 61,
+    throw ConfigError(Diagnostic{.number = 25,
                                  .what = "no input",
                                  .where = "command line",
                                  .rule = "name WARC files, globs or @list.txt, or set crawl.inputs",
