@@ -1,0 +1,137 @@
+#include "sextant/train/model_setup.h"
+
+#include <fmt/format.h>
+
+#include "sextant/base/diagnostic.h"
+
+namespace sx {
+
+namespace {
+
+Diagnostic shape_diagnostic(const ShapeFault& fault) {
+  const bool heads = fault.key.find("head") != std::string::npos;
+  return {.exit = ExitCode::kUser,
+          .number = heads ? 13 : 3,
+          .what = fault.what,
+          .where = "model." + fault.key,
+          .rule = fault.rule,
+          .next = "sextant train --help-recipe"};
+}
+
+// Parsers of words that the recipe has already checked.
+template <class T>
+T word(Result<T> parsed) {
+  return std::move(parsed).value();
+}
+
+}  // namespace
+
+ModelShape model_shape_of(const ModelKeys& keys, std::int64_t vocab_size) {
+  ModelShape shape = defaults_for(word(parse_arch(keys.arch)));
+  shape.name = keys.preset.empty() ? keys.arch : keys.preset;
+  shape.num_layers = keys.num_layers;
+  shape.hidden = keys.hidden;
+  shape.ffn_hidden = keys.ffn_hidden;
+  shape.num_heads = keys.num_heads;
+  shape.num_heads_kv = keys.num_heads_kv;
+  shape.head_dim = keys.head_dim;
+  shape.vocab_size = keys.vocab_size.value_or(vocab_size);
+  shape.vocab_pad_to = keys.vocab_pad_to;
+  shape.max_positions = keys.max_positions;
+  shape.positions = word(parse_positions(keys.positions));
+  shape.rope_theta = keys.rope_theta;
+  shape.norm = word(parse_norm(keys.norm));
+  shape.norm_eps = keys.norm_eps;
+  shape.activation = word(parse_activation(keys.activation));
+  shape.linear_bias = keys.linear_bias;
+  shape.qkv_bias = keys.qkv_bias;
+  shape.tie_embeddings = keys.tie_embeddings;
+  shape.init_std = keys.init_std;
+  derive_sizes(shape);
+
+  std::vector<Diagnostic> faults;
+  for (const ShapeFault& fault : shape.validate()) faults.push_back(shape_diagnostic(fault));
+  if (shape.vocab_size < vocab_size) {
+    faults.push_back(
+        {.exit = ExitCode::kUser,
+         .number = 16,
+         .what = fmt::format("model.vocab_size = {} is smaller than the tokenizer's {}",
+                             shape.vocab_size, vocab_size),
+         .where = "model.vocab_size",
+         .rule = "every token id has a row in the embedding",
+         .next = "leave model.vocab_size at \"auto\""});
+  }
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+  return shape;
+}
+
+nlohmann::ordered_json to_json(const ModelShape& shape) {
+  return {{"name", shape.name},
+          {"arch", to_string(shape.arch)},
+          {"num_layers", shape.num_layers},
+          {"hidden", shape.hidden},
+          {"ffn_hidden", shape.ffn_hidden},
+          {"num_heads", shape.num_heads},
+          {"num_heads_kv", shape.num_heads_kv},
+          {"head_dim", shape.head_dim},
+          {"vocab_size", shape.vocab_size},
+          {"vocab_pad_to", shape.vocab_pad_to},
+          {"max_positions", shape.max_positions},
+          {"positions", to_string(shape.positions)},
+          {"rope_theta", shape.rope_theta},
+          {"norm", to_string(shape.norm)},
+          {"norm_eps", shape.norm_eps},
+          {"activation", to_string(shape.activation)},
+          {"linear_bias", shape.linear_bias},
+          {"qkv_bias", shape.qkv_bias},
+          {"qk_norm", shape.qk_norm},
+          {"tie_embeddings", shape.tie_embeddings},
+          {"init_std", shape.init_std}};
+}
+
+Result<ModelShape> model_shape_from_json(const nlohmann::ordered_json& json) {
+  try {
+    ModelShape shape;
+    const auto text = [&](const char* key) { return json.at(key).get<std::string>(); };
+    const auto count = [&](const char* key) { return json.at(key).get<std::int64_t>(); };
+    shape.name = text("name");
+    SX_TRY(shape.arch, parse_arch(text("arch")));
+    shape.num_layers = count("num_layers");
+    shape.hidden = count("hidden");
+    shape.ffn_hidden = count("ffn_hidden");
+    shape.num_heads = count("num_heads");
+    shape.num_heads_kv = count("num_heads_kv");
+    shape.head_dim = count("head_dim");
+    shape.vocab_size = count("vocab_size");
+    shape.vocab_pad_to = count("vocab_pad_to");
+    shape.max_positions = count("max_positions");
+    SX_TRY(shape.positions, parse_positions(text("positions")));
+    shape.rope_theta = json.at("rope_theta").get<double>();
+    SX_TRY(shape.norm, parse_norm(text("norm")));
+    shape.norm_eps = json.at("norm_eps").get<double>();
+    SX_TRY(shape.activation, parse_activation(text("activation")));
+    shape.linear_bias = json.at("linear_bias").get<bool>();
+    shape.qkv_bias = json.at("qkv_bias").get<bool>();
+    shape.qk_norm = json.at("qk_norm").get<bool>();
+    shape.tie_embeddings = json.at("tie_embeddings").get<bool>();
+    shape.init_std = json.at("init_std").get<double>();
+    if (const auto faults = shape.validate(); !faults.empty()) {
+      return Error{ErrorKind::kCorrupt, faults.front().what, "model.json"};
+    }
+    return shape;
+  } catch (const nlohmann::json::exception& e) {
+    return Error{ErrorKind::kCorrupt, e.what(), "model.json"};
+  }
+}
+
+c10::ScalarType param_dtype(Dtype dtype) {
+  return dtype == Dtype::kFp64 ? c10::kDouble : c10::kFloat;
+}
+
+DecoderOptions decoder_options(Dtype dtype) {
+  DecoderOptions options;
+  if (dtype == Dtype::kBf16) options.compute_dtype = c10::kBFloat16;
+  return options;
+}
+
+}  // namespace sx

@@ -1,0 +1,150 @@
+// From the files of a run to its report: the numbers come from metrics.jsonl and the StepTraces,
+// not from memory, so that a resumed run reports the whole of it.
+
+#include "sextant/train/run_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sextant/base/clock.h"
+#include "sextant/base/diagnostic.h"
+#include "sextant/base/thread_pool.h"
+#include "sextant/base/version.h"
+#include "sextant/data/entropy.h"
+#include "sextant/shape/inventory.h"
+#include "sextant/trace/train_report.h"
+
+namespace sx {
+
+namespace {
+
+// Counting pairs of tokens takes memory in proportion to the training data; larger data is left
+// without these marks.
+constexpr std::uint64_t kMaxEntropyTokens = 100'000'000;
+
+void throw_io(const Error& error) {
+  throw IoError(to_diagnostic(error, "free space, then run the same command again"));
+}
+
+std::optional<EntropyReport> measure_entropy_marks(const TrainData& data, std::int64_t vocab_size) {
+  if (!data.heldout || data.train->members().size() != 1 || data.heldout->members().size() != 1 ||
+      data.train->num_tokens() > kMaxEntropyTokens) {
+    return std::nullopt;
+  }
+  auto report = measure_entropy(*data.train->members()[0].source,
+                                *data.heldout->members()[0].source, vocab_size);
+  if (!report.ok()) return std::nullopt;  // fewer than two held-out tokens
+  return *report;
+}
+
+// Steps done more than once because a run was interrupted: lines of the first rank's traces that
+// were done again.
+std::int64_t repeated_steps(const RunFolder& folder, std::int64_t distinct) {
+  const auto text = read_file(folder.file(step_trace_name(0)));
+  if (!text.ok()) return 0;
+  return std::count(text->begin(), text->end(), '\n') - distinct;
+}
+
+std::string hardware_line() { return fmt::format("{} CPU cores", usable_cores()); }
+
+std::string join(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+}  // namespace
+
+nlohmann::ordered_json eval_summary(const RunOutcome& outcome) {
+  nlohmann::ordered_json summary{{"step", outcome.progress.step},
+                                 {"tokens", outcome.progress.tokens}};
+  if (outcome.heldout) {
+    summary["held_out_loss"] = outcome.heldout->loss;
+    summary["held_out_tokens"] = outcome.heldout->tokens;
+  }
+  return summary;
+}
+
+nlohmann::ordered_json write_run_report(const RunFolder& folder, const ResolvedRecipe& recipe,
+                                        const ModelShape& shape, const TrainData& data,
+                                        const RunOutcome& outcome,
+                                        const std::vector<std::string>& command) {
+  TrainReport report;
+  const auto now = unix_microseconds();
+  report.facts.title = "Training run";
+  report.facts.subject = fmt::format("{}, {} parameters, dp_replicate {}", shape.name,
+                                     format_count(static_cast<double>(num_params(shape))),
+                                     recipe->parallelism.dp_replicate);
+  report.facts.when_utc = utc_timestamp(now).substr(0, 16).replace(10, 1, " ") + " UTC";
+  report.facts.seconds = outcome.seconds;
+  report.facts.hardware = hardware_line();
+  report.facts.version = version().version + " (" + version().git_commit + ")";
+  report.facts.command = join(command);
+
+  if (recipe->metrics.jsonl) {
+    auto metrics = read_metrics(folder.file("metrics.jsonl"));
+    if (!metrics.ok()) throw_io(metrics.error());
+    report.metrics = std::move(*metrics);
+  }
+  for (std::int64_t rank = 0; rank < recipe->parallelism.dp_replicate; ++rank) {
+    auto traces = read_step_traces(folder.file(step_trace_name(rank)));
+    if (!traces.ok()) throw_io(traces.error());
+    report.ranks.push_back(std::move(*traces));
+  }
+  const auto entropy = measure_entropy_marks(data, shape.vocab_size);
+  if (entropy) {
+    report.unigram_entropy = entropy->unigram_nats;
+    report.bigram_entropy = entropy->bigram_nats;
+  }
+  report.num_params = num_params(shape);
+  report.tokens_per_step = recipe->training.global_batch_size * recipe->training.seq_len;
+  report.settings = recipe.changed_settings();
+
+  nlohmann::ordered_json summary = train_summary(report);
+  summary["repeated_steps"] =
+      report.ranks.empty()
+          ? 0
+          : repeated_steps(folder, static_cast<std::int64_t>(report.ranks[0].size()));
+  summary["skipped_steps"] = outcome.progress.skipped_steps;
+  summary["seconds"] = outcome.seconds;
+  if (outcome.heldout) summary["held_out_tokens"] = outcome.heldout->tokens;
+  if (const auto written = write_file_atomic(folder.file("summary.json"), summary.dump(2) + "\n");
+      !written.ok()) {
+    throw_io(written.error());
+  }
+  if (const auto written = make_train_page(report).write(folder.file("report.html"));
+      !written.ok()) {
+    throw_io(written.error());
+  }
+  return summary;
+}
+
+int intra_op_threads(const Recipe& recipe) {
+  if (recipe.run.deterministic) return 1;
+  return static_cast<int>(
+      std::max<std::int64_t>(1, recipe.run.threads / recipe.parallelism.dp_replicate));
+}
+
+std::map<std::string, std::string> read_tokenizer_files(const fs::path& path) {
+  std::vector<fs::path> files;
+  if (fs::is_directory(path)) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+      if (entry.is_regular_file() && entry.path().filename().string().starts_with("vocab."))
+        files.push_back(entry.path());
+    }
+  } else {
+    files.push_back(path);
+    if (const fs::path sidecar = fs::path(path).replace_extension(".json"); fs::exists(sidecar))
+      files.push_back(sidecar);
+  }
+  std::map<std::string, std::string> contents;
+  for (const fs::path& file : files) {
+    auto text = read_file(file);
+    if (!text.ok()) throw_io(text.error());
+    // One name for every kind of source, so that a checkpoint's tokenizer is always
+    // tokenizer/vocab.*.
+    contents["vocab" + file.extension().string()] = std::move(*text);
+  }
+  return contents;
+}
+
+}  // namespace sx

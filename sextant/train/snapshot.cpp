@@ -1,0 +1,73 @@
+#include "sextant/train/snapshot.h"
+
+#include "sextant/base/diagnostic.h"
+
+namespace sx {
+
+namespace {
+
+[[noreturn]] void fail_restore(const Error& error, const Checkpoint& checkpoint, int number,
+                               const char* rule) {
+  if (error.kind != ErrorKind::kInvalid) {
+    throw IoError(to_diagnostic(error, "sextant ckpt verify " + checkpoint.path().string()));
+  }
+  throw ConfigError(Diagnostic{.exit = ExitCode::kUser,
+                               .number = number,
+                               .what = error.message,
+                               .where = checkpoint.path().string(),
+                               .rule = rule,
+                               .next = "sextant ckpt inspect " + checkpoint.path().string()});
+}
+
+}  // namespace
+
+CheckpointContent make_snapshot(ParallelModel& model, const Loader& loader,
+                                const TrainProgress& progress, const std::string& fingerprint,
+                                const std::map<std::string, std::string>& files,
+                                std::int64_t dp_replicate) {
+  CheckpointContent content;
+  content.step = progress.step;
+  content.tokens = progress.tokens;
+  content.samples = static_cast<std::int64_t>(loader.state().position);
+  content.fingerprint = fingerprint;
+  content.mesh = {{"dp_replicate", dp_replicate}};
+  content.model = model.parameters();
+  content.optim = model.optimizer_state();
+  content.states["loader"] = loader.state().to_json();
+  content.states["trainer"] = {{"step", progress.step},
+                               {"tokens", progress.tokens},
+                               {"skipped_steps", progress.skipped_steps},
+                               {"optimizer_steps", model.optimizer->num_steps()}};
+  content.files = files;
+  return content;
+}
+
+TrainProgress restore_snapshot(const Checkpoint& checkpoint, ParallelModel& model, Loader& loader) {
+  const char* names_rule = "a checkpoint holds exactly the tensors of the model it is loaded into";
+  const auto weights = checkpoint.load_into(model.parameters());
+  if (!weights.ok()) fail_restore(weights.error(), checkpoint, 21, names_rule);
+  const auto moments = checkpoint.load_into(model.optimizer_state(), "optim.");
+  if (!moments.ok()) fail_restore(moments.error(), checkpoint, 21, names_rule);
+
+  const auto loader_json = checkpoint.state("loader");
+  if (!loader_json.ok()) fail_restore(loader_json.error(), checkpoint, 21, names_rule);
+  const auto loader_state = LoaderState::from_json(*loader_json);
+  if (!loader_state.ok()) fail_restore(loader_state.error(), checkpoint, 33, "");
+  const auto restored = loader.restore(*loader_state);
+  if (!restored.ok()) {
+    fail_restore(restored.error(), checkpoint, 33,
+                 "a run goes on with the data, order and block size it began with");
+  }
+
+  const auto trainer = checkpoint.state("trainer");
+  if (!trainer.ok()) fail_restore(trainer.error(), checkpoint, 21, names_rule);
+  try {
+    model.optimizer->set_num_steps(trainer->at("optimizer_steps").get<std::int64_t>());
+    return {trainer->at("step").get<std::int64_t>(), trainer->at("tokens").get<std::int64_t>(),
+            trainer->at("skipped_steps").get<std::int64_t>()};
+  } catch (const nlohmann::json::exception& e) {
+    fail_restore({ErrorKind::kCorrupt, e.what(), "state/trainer.json"}, checkpoint, 21, names_rule);
+  }
+}
+
+}  // namespace sx

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "sextant/base/fs.h"
+#include "sextant/ckpt/checkpoint.h"
+#include "sextant/data/loader.h"
+#include "sextant/train/parallelize.h"
+
+namespace sx {
+
+/// How far a run has come, besides weights, optimizer state and loader state.
+struct TrainProgress {
+  std::int64_t step = 0;    ///< optimizer steps done
+  std::int64_t tokens = 0;  ///< input tokens consumed, all ranks
+  std::int64_t skipped_steps = 0;
+  friend bool operator==(const TrainProgress&, const TrainProgress&) = default;
+};
+
+/// Everything a checkpoint commits. The learning rate and all random numbers are pure functions of
+/// seed and step, so they have no state of their own.
+/// `files`: further files by relative path (recipe.resolved.toml, model.json, tokenizer/...).
+CheckpointContent make_snapshot(ParallelModel& model, const Loader& loader,
+                                const TrainProgress& progress, const std::string& fingerprint,
+                                const std::map<std::string, std::string>& files,
+                                std::int64_t dp_replicate);
+
+/// Puts a checkpoint into model, optimizer and loader. Every rank calls it.
+/// Errors:  ConfigError SX2-021 (names missing or unexpected), SX2-033 (data plan changed),
+///          IoError (corrupt file).
+TrainProgress restore_snapshot(const Checkpoint& checkpoint, ParallelModel& model, Loader& loader);
+
+}  // namespace sx

@@ -1,0 +1,363 @@
+// A run from its folder to its report: what happens once, around the loop over steps. A step itself
+// is step.cpp, how the model is built and cut parallelize.cpp, what is written per step
+// run_record.cpp.
+
+#include "sextant/train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "sextant/base/clock.h"
+#include "sextant/base/diagnostic.h"
+#include "sextant/base/log.h"
+#include "sextant/base/run_folder.h"
+#include "sextant/base/signals.h"
+#include "sextant/dist/threads.h"
+#include "sextant/shape/inventory.h"
+#include "sextant/train/evaluate.h"
+#include "sextant/train/model_setup.h"
+#include "sextant/train/parallelize.h"
+#include "sextant/train/run_record.h"
+#include "sextant/train/run_report.h"
+#include "sextant/train/snapshot.h"
+#include "sextant/train/step.h"
+#include "sextant/train/train_data.h"
+
+namespace sx {
+
+namespace {
+
+constexpr const char* kDiskNext = "free space, then run the same command again";
+
+// What the ranks share and do not change.
+struct RunPlan {
+  const TrainOptions& options;
+  const Recipe& recipe;
+  RunFolder folder;
+  fs::path checkpoint_root;
+  std::optional<fs::path> resume_from;
+  TrainData data;
+  ModelShape shape;
+  LrSchedule schedule;
+  std::map<std::string, std::string> checkpoint_files;
+};
+
+LrDecay lr_decay(Decay decay) {
+  switch (decay) {
+    case Decay::kCosine: return LrDecay::kCosine;
+    case Decay::kLinear: return LrDecay::kLinear;
+    case Decay::kSqrt: return LrDecay::kSqrt;
+    case Decay::kConstant: return LrDecay::kConstant;
+  }
+  return LrDecay::kConstant;
+}
+
+LrSchedule lr_schedule_of(const Recipe& recipe) {
+  LrSchedule schedule;
+  schedule.lr = recipe.optimizer.lr;
+  schedule.total_steps = recipe.training.steps;
+  schedule.warmup_steps = recipe.lr_scheduler.warmup_steps;
+  schedule.decay = lr_decay(recipe.lr_scheduler.decay);
+  schedule.decay_steps = recipe.lr_scheduler.decay_steps;
+  schedule.min_ratio = recipe.lr_scheduler.min_ratio;
+  schedule.stable_ratio = recipe.lr_scheduler.stable_ratio;
+  std::vector<Diagnostic> faults;
+  for (const std::string& rule : schedule.validate()) {
+    faults.push_back({.exit = ExitCode::kUser,
+                      .number = 3,
+                      .what = "learning-rate schedule: " + rule,
+                      .where = "lr_scheduler",
+                      .rule = rule,
+                      .next = "sextant train --help-recipe"});
+  }
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+  return schedule;
+}
+
+// A folder that holds a run of another recipe is not gone on in.
+void check_same_recipe(const ResolvedRecipe& recipe, const fs::path& out) {
+  const fs::path saved = out / "recipe.resolved.toml";
+  if (!fs::exists(saved)) return;
+  const LoadedRecipe before = load_recipe({.preset = "", .path = saved.string(), .sets = {}});
+  std::vector<Diagnostic> faults;
+  for (const RecipeDifference& difference : diff(before.recipe, recipe)) {
+    if (difference.resumable) continue;
+    faults.push_back({.exit = ExitCode::kUser,
+                      .number = 20,
+                      .what = fmt::format("{} is {} here and {} in the run folder", difference.key,
+                                          difference.right, difference.left),
+                      .where = saved.string(),
+                      .rule = "a run goes on with the recipe it began with",
+                      .next = "another --out, or --overwrite to begin anew"});
+  }
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+}
+
+RunFolder open_run_folder(const TrainOptions& options) {
+  if (!options.overwrite) check_same_recipe(options.recipe, options.out);
+  auto folder = RunFolder::open(options.out, options.overwrite ? RunFolder::Existing::kOverwrite
+                                                               : RunFolder::Existing::kResume);
+  if (!folder.ok()) throw IoError(to_diagnostic(folder.error(), "another --out"));
+  const auto saved =
+      write_file_atomic(folder->file("recipe.resolved.toml"), options.recipe.to_toml());
+  if (!saved.ok()) throw IoError(to_diagnostic(saved.error(), kDiskNext));
+  return std::move(folder).value();
+}
+
+std::optional<fs::path> find_checkpoint(const CheckpointKeys& keys, const fs::path& root) {
+  if (keys.load == "none") return std::nullopt;
+  if (keys.load != "latest") return fs::path(keys.load);
+  std::vector<std::string> rejected;
+  auto newest = find_newest_checkpoint(root, false, &rejected);
+  if (!newest.ok()) throw IoError(to_diagnostic(newest.error(), "sextant doctor " + root.string()));
+  for (const std::string& line : rejected) SX_LOG(kWarn, "ckpt.invalid", "folder", line);
+  return *newest;
+}
+
+std::map<std::string, std::string> checkpoint_files(const RunPlan& plan) {
+  std::map<std::string, std::string> files{{"recipe.resolved.toml", plan.options.recipe.to_toml()},
+                                           {"model.json", to_json(plan.shape).dump(2) + "\n"}};
+  const fs::path tokenizer = plan.recipe.tokenizer.path;
+  if (!tokenizer.empty()) {
+    for (auto& [name, text] : read_tokenizer_files(tokenizer)) {
+      files.emplace("tokenizer/" + name, std::move(text));
+    }
+  }
+  return files;
+}
+
+Checkpoint open_checkpoint(const fs::path& path) {
+  auto checkpoint = Checkpoint::open(path);
+  if (!checkpoint.ok()) {
+    throw IoError(to_diagnostic(checkpoint.error(), "sextant ckpt verify " + path.string()));
+  }
+  return std::move(checkpoint).value();
+}
+
+// When rank 0 asks for a checkpoint besides the last one.
+class SaveClock {
+ public:
+  explicit SaveClock(const SaveInterval& interval) : interval_(interval) { saved(); }
+  bool due(std::int64_t step) const {
+    if (interval_.steps > 0) return step % interval_.steps == 0;
+    return interval_.duration.value > 0 &&
+           (static_cast<double>(monotonic_microseconds()) * 1e-6) - last_ >=
+               interval_.duration.value;
+  }
+  void saved() { last_ = (static_cast<double>(monotonic_microseconds()) * 1e-6); }
+
+ private:
+  SaveInterval interval_;
+  double last_ = 0;
+};
+
+[[noreturn]] void fail_nonfinite(const StepResult& result, std::int64_t step,
+                                 std::int64_t skipped) {
+  throw FatalError(Diagnostic{
+      .exit = ExitCode::kNumeric,
+      .number = 1,
+      .what = fmt::format("loss {} and gradient norm {} at step {}", result.loss, result.grad_norm,
+                          step),
+      .where = "",
+      .rule = skipped > 0
+                  ? fmt::format("{} steps were skipped, more than training.max_skip_steps", skipped)
+                  : "a value is not finite; training.nonfinite is \"halt\"",
+      .next = "a smaller optimizer.lr, or training.nonfinite=skip"});
+}
+
+// The loop over steps of one rank.
+class RankTrainer {
+ public:
+  RankTrainer(const RunPlan& plan, Communicator& world)
+      : plan_(plan),
+        run_{plan.recipe, world, recorder_},
+        model_(parallelize(plan.shape, run_)),
+        loader_(make_train_loader(plan.data, run_)),
+        save_clock_(plan.recipe.checkpoint.interval) {
+    if (plan.data.heldout) eval_loader_.emplace(make_eval_loader(plan.data, run_));
+    if (plan.resume_from) restore(*plan.resume_from);
+  }
+
+  RunOutcome run() {
+    RunRecord record(plan_.folder, plan_.recipe,
+                     {.global_rank = run_.world.global_rank(),
+                      .world_size = run_.world.degree(),
+                      .resumed_at = progress_.step,
+                      .console = !plan_.options.quiet});
+    const std::int64_t steps = plan_.recipe.training.steps;
+    bool stopped = false;
+    while (progress_.step < steps && !stopped) {
+      const StepResult result = step();
+      stopped = result.wishes.stop;
+      const bool last = progress_.step == steps;
+      const std::optional<Evaluation> evaluation = evaluate_if_due(last);
+      record.write_trace(result.trace);
+      const bool logged = record.logs(progress_.step) || evaluation.has_value();
+      const std::vector<StepTrace> all =
+          logged ? gather_traces(run_.world, result.trace) : std::vector<StepTrace>{};
+      if (run_.world.coord() == 0) record.write_step(result, progress_, all, evaluation);
+      if (result.wishes.save || last || stopped) save();
+      outcome_.last_loss = result.loss;
+      if (evaluation) outcome_.heldout = *evaluation;
+    }
+    record.flush();
+    if (!outcome_.heldout && eval_loader_ && !stopped) {
+      outcome_.heldout =
+          evaluate(run_, *model_.decoder, *eval_loader_, plan_.recipe.metrics.eval_steps);
+    }
+    outcome_.stopped = stopped && progress_.step < steps;
+    outcome_.progress = progress_;
+    return outcome_;
+  }
+
+  RunOutcome run_eval_only() {
+    outcome_.progress = progress_;
+    if (eval_loader_) {
+      outcome_.heldout =
+          evaluate(run_, *model_.decoder, *eval_loader_, plan_.recipe.metrics.eval_steps);
+    }
+    return outcome_;
+  }
+
+ private:
+  void restore(const fs::path& path) {
+    progress_ = restore_snapshot(open_checkpoint(path), model_, loader_);
+    outcome_.resumed_at = progress_.step;
+    if (run_.world.coord() == 0) {
+      SX_LOG(kInfo, "ckpt.loaded", "step", progress_.step, "path", path.string());
+    }
+  }
+
+  StepResult step() {
+    const std::int64_t step = progress_.step + 1;
+    const StepWishes wishes{.stop = signals::stop_requested() ||
+                                    (run_.world.coord() == 0 && plan_.folder.stop_requested()),
+                            .save = run_.world.coord() == 0 && save_clock_.due(step)};
+    StepResult result =
+        train_step(run_, model_, loader_, step, plan_.schedule.at(progress_.step), wishes);
+    progress_.step = step;
+    progress_.tokens += result.tokens;
+    if (result.nonfinite) {
+      ++progress_.skipped_steps;
+      const TrainingKeys& keys = plan_.recipe.training;
+      if (keys.nonfinite == NonFinite::kHalt) fail_nonfinite(result, step, 0);
+      if (keys.max_skip_steps > 0 && progress_.skipped_steps > keys.max_skip_steps) {
+        fail_nonfinite(result, step, progress_.skipped_steps);
+      }
+      if (run_.world.coord() == 0) {
+        SX_LOG(kWarn, "numeric.skip", "step", step, "loss", result.loss, "grad_norm",
+               result.grad_norm);
+      }
+    }
+    return result;
+  }
+
+  std::optional<Evaluation> evaluate_if_due(bool last) {
+    if (!eval_loader_) return std::nullopt;
+    const std::int64_t every = plan_.recipe.metrics.eval_every;
+    if (!last && (every == 0 || progress_.step % every != 0)) return std::nullopt;
+    return evaluate(run_, *model_.decoder, *eval_loader_, plan_.recipe.metrics.eval_steps);
+  }
+
+  void save() {
+    const CheckpointKeys& keys = plan_.recipe.checkpoint;
+    const auto report = save_checkpoint(
+        plan_.checkpoint_root,
+        make_snapshot(model_, loader_, progress_, plan_.options.recipe.fingerprint(),
+                      plan_.checkpoint_files, run_.world.degree()),
+        run_.world,
+        {.run_id = "run",
+         .keep = keys.keep,
+         .keep_every = keys.keep_every,
+         .loaded_from = plan_.resume_from.value_or(fs::path())});
+    if (!report.ok()) throw IoError(to_diagnostic(report.error(), kDiskNext));
+    save_clock_.saved();
+    if (run_.world.coord() == 0) {
+      SX_LOG(kInfo, "ckpt.saved", "step", progress_.step, "bytes", report->bytes, "path",
+             report->path.string());
+    }
+  }
+
+  const RunPlan& plan_;
+  StepRecorder recorder_;
+  RunContext run_;
+  ParallelModel model_;
+  Loader loader_;
+  std::optional<Loader> eval_loader_;
+  TrainProgress progress_;
+  RunOutcome outcome_;
+  SaveClock save_clock_;
+};
+
+RunPlan make_plan(const TrainOptions& options) {
+  const Recipe& recipe = options.recipe.get();
+  TrainData data = open_train_data(recipe);
+  ModelShape shape =
+      model_shape_of(recipe.model, static_cast<std::int64_t>(data.tokenizer.vocab_size()));
+  LrSchedule schedule = lr_schedule_of(recipe);
+  RunFolder folder = open_run_folder(options);
+  const fs::path root = ResolvedRecipe::expand_run(recipe.checkpoint.dir, folder.path().string());
+  RunPlan plan{options,
+               recipe,
+               std::move(folder),
+               root,
+               find_checkpoint(recipe.checkpoint, root),
+               std::move(data),
+               std::move(shape),
+               schedule,
+               {}};
+  plan.checkpoint_files = checkpoint_files(plan);
+  return plan;
+}
+
+void log_start(const RunPlan& plan) {
+  const TrainingKeys& keys = plan.recipe.training;
+  SX_LOG(kInfo, plan.resume_from ? "run.resume" : "run.start", "out", plan.folder.path().string(),
+         "params", num_params(plan.shape), "dp_replicate", plan.recipe.parallelism.dp_replicate,
+         "steps", keys.steps, "tokens_per_step", keys.global_batch_size * keys.seq_len,
+         "train_tokens", plan.data.train->num_tokens(), "heldout_tokens",
+         plan.data.heldout ? plan.data.heldout->num_tokens() : 0);
+}
+
+}  // namespace
+
+TrainOutcome run_training(const TrainOptions& options) {
+  const double begin = (static_cast<double>(monotonic_microseconds()) * 1e-6);
+  const RunPlan plan = make_plan(options);
+  const Recipe& recipe = plan.recipe;
+  if (!options.eval_only) {
+    const auto written =
+        plan.folder.write_run_json({{"verb", "train"},
+                                    {"command", options.command},
+                                    {"fingerprint", options.recipe.fingerprint()},
+                                    {"mesh", {{"dp_replicate", recipe.parallelism.dp_replicate}}},
+                                    {"params", num_params(plan.shape)}});
+    if (!written.ok()) throw IoError(to_diagnostic(written.error(), kDiskNext));
+  }
+  if (!options.quiet) log_start(plan);
+
+  RunOutcome outcome;
+  run_ranks(recipe.parallelism.dp_replicate,
+            [&](Communicator& world) {
+              RankTrainer trainer(plan, world);
+              const RunOutcome own = options.eval_only ? trainer.run_eval_only() : trainer.run();
+              if (world.coord() == 0) outcome = own;
+            },
+            {.axis = AxisSet::world(),
+             .purpose = Purpose::kReduce,
+             .timeout = recipe.comm.timeout,
+             .intra_op_threads = intra_op_threads(recipe),
+             .flush_denormals = recipe.run.flush_denormals});
+
+  outcome.seconds = (static_cast<double>(monotonic_microseconds()) * 1e-6) - begin;
+  TrainOutcome result;
+  result.summary = options.eval_only ? eval_summary(outcome)
+                                     : write_run_report(plan.folder, options.recipe, plan.shape,
+                                                        plan.data, outcome, options.command);
+  result.exit = outcome.stopped ? ExitCode::kRequeue : ExitCode::kOk;
+  return result;
+}
+
+}  // namespace sx

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "sextant/base/exit_code.h"
+#include "sextant/base/fs.h"
+#include "sextant/recipe/load.h"
+
+namespace sx {
+
+struct TrainOptions {
+  ResolvedRecipe recipe;
+  fs::path out;            ///< run folder
+  bool overwrite = false;  ///< empty an existing run folder instead of going on in it
+  bool eval_only = false;  ///< load the newest checkpoint, evaluate, write nothing but the summary
+  bool quiet = false;
+  std::vector<std::string> command;  ///< as typed, for run.json and the report
+};
+
+struct TrainOutcome {
+  ExitCode exit = ExitCode::kOk;   ///< kOk, or kRequeue when a signal or STOP ended it after a save
+  nlohmann::ordered_json summary;  ///< what summary.json holds
+};
+
+/// Trains as the recipe says, in `out`: rank threads of this process, one per data-parallel rank.
+///
+/// An existing run folder of the same recipe is gone on in, from its newest valid checkpoint: the
+/// result is that of a run that was never interrupted. After SIGINT, SIGTERM, SIGUSR1 or a file
+/// STOP the step is finished and saved.
+/// Errors:  ConfigError (recipe, data, SX2-020 other recipe in the folder), IoError, FatalError
+/// with
+///          ExitCode::kNumeric (SX7-001), DistError.
+TrainOutcome run_training(const TrainOptions& options);
+
+}  // namespace sx
