@@ -14,7 +14,7 @@ namespace sx {
 /// The shape the keys model.* describe. `vocab_size` is used where model.vocab_size is "auto".
 /// Errors:  ConfigError SX2-013 or SX2-003 with every fault of the shape; SX2-016 when the key is
 ///          smaller than the tokenizer's vocabulary.
-ModelShape model_shape_of(const ModelKeys& keys, std::int64_t vocab_size);
+ModelShape model_shape_of(const Recipe& recipe, std::int64_t vocab_size);
 
 /// model.json of a checkpoint: the fields of ModelShape under their names.
 nlohmann::ordered_json to_json(const ModelShape& shape);
