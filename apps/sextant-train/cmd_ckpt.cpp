@@ -25,7 +25,8 @@ fs::path checkpoint_of(const fs::path& path) {
 }
 
 int inspect(const Invocation& invocation) {
-  const auto text = inspect_checkpoint(checkpoint_of(invocation.inputs.front()), invocation.text("tensor"));
+  const auto text =
+      inspect_checkpoint(checkpoint_of(invocation.inputs.front()), invocation.text("tensor"));
   if (!text.ok()) throw IoError(to_diagnostic(text.error(), "sextant doctor RUN"));
   fmt::print("{}", *text);
   return 0;
@@ -36,7 +37,8 @@ int verify(const Invocation& invocation) {
   const auto faults = verify_checkpoint(path);
   if (!faults.ok()) throw IoError(to_diagnostic(faults.error(), "sextant doctor RUN"));
   for (const std::string& fault : *faults) fmt::print("{}\n", fault);
-  fmt::print("{}: {}\n", path.string(), faults->empty() ? "whole" : fmt::format("{} faults", faults->size()));
+  fmt::print("{}: {}\n", path.string(),
+             faults->empty() ? "whole" : fmt::format("{} faults", faults->size()));
   return static_cast<int>(faults->empty() ? ExitCode::kOk : ExitCode::kVerdict);
 }
 

@@ -42,12 +42,13 @@ int run_sample(const Invocation& invocation) {
     const std::vector<TokenId> new_ids(generated.tokens.begin(), generated.tokens.end());
     const std::string text = loaded.tokenizer.decode_lossy(new_ids);
     if (invocation.json) {
-      fmt::print("{}\n", nlohmann::ordered_json{{"prompt", prompt},
-                                                {"text", text},
-                                                {"tokens", generated.tokens},
-                                                {"reason", to_string(generated.reason)},
-                                                {"seed", options.seed}}
-                             .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+      fmt::print("{}\n",
+                 nlohmann::ordered_json{{"prompt", prompt},
+                                        {"text", text},
+                                        {"tokens", generated.tokens},
+                                        {"reason", to_string(generated.reason)},
+                                        {"seed", options.seed}}
+                     .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     } else {
       fmt::print("{}{}\n", prompt, text);
     }

@@ -8,6 +8,7 @@
 #include "sextant/base/env.h"
 #include "sextant/base/log.h"
 #include "sextant/base/run_folder.h"
+#include "sextant/recipe/open_run.h"
 #include "sextant/tensor/rank_thread.h"
 #include "sextant/train/explain_step.h"
 #include "sextant/train/trainer.h"
@@ -16,32 +17,27 @@ namespace sx {
 
 namespace {
 
-fs::path run_folder_of(const Invocation& invocation) {
-  if (!invocation.out.empty()) return invocation.out;
-  return default_out("train", invocation.recipe->run.name);
-}
-
-void configure_log(const Invocation& invocation, const fs::path& out) {
+void configure_log(const Invocation& invocation, const RunFolder& folder) {
   log::Options options;
   options.level = invocation.recipe->log.level;
   options.console = !invocation.quiet;
-  if (!invocation.has("eval-only")) options.jsonl_path = (out / "log" / "rank-00000.jsonl").string();
-  if (const auto made = make_dirs(out / "log"); !made.ok()) {
-    throw IoError(to_diagnostic(made.error(), "another --out"));
-  }
+  options.jsonl_path = folder.file("log/rank-00000.jsonl").string();
   if (const auto configured = log::configure(options); !configured.ok()) {
     throw IoError(to_diagnostic(configured.error(), "another --out"));
   }
 }
 
-void print_dry_run(const Invocation& invocation, const fs::path& out) {
+void print_dry_run(const Invocation& invocation) {
   const Recipe& recipe = invocation.recipe.get();
-  fmt::print("would train {} steps of {} sequences of {} tokens on {} rank(s)\n", recipe.training.steps,
-             recipe.training.global_batch_size, recipe.training.seq_len,
+  const fs::path out =
+      invocation.out.empty() ? default_out("train", recipe.run.name) : invocation.out;
+  fmt::print("would train {} steps of {} sequences of {} tokens on {} rank(s)\n",
+             recipe.training.steps, recipe.training.global_batch_size, recipe.training.seq_len,
              recipe.parallelism.dp_replicate);
   fmt::print("would write\n");
-  for (const char* name : {"recipe.resolved.toml", "run.json", "metrics.jsonl", "events.out.tfevents.*",
-                           "trace/rank-*.jsonl", "ckpt/step-*", "summary.json", "report.html"}) {
+  for (const char* name :
+       {"recipe.resolved.toml", "run.json", "metrics.jsonl", "events.out.tfevents.*",
+        "trace/rank-*.jsonl", "ckpt/step-*", "summary.json", "report.html"}) {
     fmt::print("  {}\n", (out / name).string());
   }
 }
@@ -50,33 +46,34 @@ void print_dry_run(const Invocation& invocation, const fs::path& out) {
 
 int run_train(const Invocation& invocation) {
   const Recipe& recipe = invocation.recipe.get();
-  const fs::path out = run_folder_of(invocation);
   if (recipe.run.deterministic) env::set_mkl_reproducible();
   prepare_process(recipe.run.flush_denormals);
-  if (invocation.has("explain-step") || invocation.explain_step) {
+  if (invocation.has("explain-step")) {
     fmt::print("{}", explain_step(recipe));
     return 0;
   }
   if (invocation.dry_run) {
-    print_dry_run(invocation, out);
+    print_dry_run(invocation);
     return 0;
   }
 
-  TrainOptions options;
-  options.recipe = invocation.recipe;
-  options.out = out;
-  options.overwrite = invocation.overwrite;
-  options.eval_only = invocation.has("eval-only");
-  options.quiet = invocation.quiet;
-  options.command = invocation.command;
-  if (!options.overwrite) configure_log(invocation, out);
+  const bool eval_only = invocation.has("eval-only");
+  const bool must_exist = eval_only || invocation.has("resume");
+  const OpenedRun run = open_run(invocation, must_exist ? Resume::kMustExist : Resume::kIfSame);
+  configure_log(invocation, run.folder);
+  const TrainOptions options{.recipe = invocation.recipe,
+                             .folder = run.folder,
+                             .eval_only = eval_only,
+                             .quiet = invocation.quiet,
+                             .command = invocation.command};
   const TrainOutcome outcome = run_training(options);
   if (invocation.json) fmt::print("{}\n", outcome.summary.dump());
-  if (!invocation.quiet && !options.eval_only) {
-    console::write_line("report " + (out / "report.html").string());
+  if (!invocation.quiet && !eval_only) {
+    console::write_line("report " + run.folder.file("report.html").string());
   }
-  if (options.eval_only && !invocation.json && outcome.summary.contains("held_out_loss")) {
-    fmt::print("held-out loss {:.4f} over {} tokens\n", outcome.summary["held_out_loss"].get<double>(),
+  if (eval_only && !invocation.json && outcome.summary.contains("held_out_loss")) {
+    fmt::print("held-out loss {:.4f} over {} tokens\n",
+               outcome.summary["held_out_loss"].get<double>(),
                outcome.summary["held_out_tokens"].get<std::int64_t>());
   }
   return static_cast<int>(outcome.exit);

@@ -293,6 +293,9 @@ void add_training(std::vector<KeySpec>& keys) {
 void add_inputs(std::vector<KeySpec>& keys) {
   keys.push_back(SX_KEY(
       data.paths, "prefixes of .bin/.idx pairs, or \"demo\" for the built-in text", .path = true));
+  keys.push_back(SX_KEY(data.eval_paths,
+                        "held-out data as in data.paths; empty = the second part of data.split",
+                        .path = true));
   keys.push_back(SX_KEY(data.split, "weights of training, validation and test documents"));
   keys.push_back(SX_KEY(data.workers, "loader threads; results do not depend on it",
                         .range = {.low = 0, .high = 1024}, .cosmetic = true, .may_be_auto = true,

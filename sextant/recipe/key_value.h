@@ -54,7 +54,7 @@ struct EnumWords<TokenizerKind> {
   static constexpr std::array words{"auto", "tiktoken", "sextant", "bytes"};
 };
 template <>
-struct EnumWords<SpecialPolicy> {
+struct EnumWords<SpecialTokens> {
   static constexpr std::array words{"text", "allow", "error"};
 };
 

@@ -23,7 +23,7 @@ enum class Zero { kDdp };
 enum class TransportKind { kAuto, kSolo, kThreads };
 enum class OnLimit { kKeep, kDrop };
 enum class TokenizerKind { kAuto, kTiktoken, kSextant, kBytes };
-enum class SpecialPolicy { kText, kAllow, kError };
+enum class SpecialTokens { kText, kAllow, kError };
 
 struct RunKeys {
   std::string name;  ///< resolved: the recipe file's stem, else the preset's name, else "run"
@@ -116,6 +116,7 @@ struct CheckpointKeys {
 
 struct DataKeys {
   std::vector<std::string> paths;  ///< prefixes of .bin/.idx pairs, or "demo"
+  std::vector<std::string> eval_paths;  ///< held-out data; empty = the second part of `split`
   std::string split = "969,30,1";
   std::int64_t workers = 0;        ///< resolved from "auto"
   std::uint64_t shuffle_seed = 0;  ///< resolved from "run.seed"
@@ -125,7 +126,7 @@ struct TokenizerKeys {
   std::string path;
   TokenizerKind kind = TokenizerKind::kAuto;
   std::string pattern = "auto";
-  SpecialPolicy special = SpecialPolicy::kText;
+  SpecialTokens special = SpecialTokens::kText;
   std::int64_t vocab_size = 0;  ///< for `tokenize train`; 0 = must be given
   std::int64_t min_frequency = 2;
   std::int64_t max_token_length = 128;

@@ -17,20 +17,23 @@ T loaded(Result<T> result, const fs::path& path) {
 
 fs::path find_checkpoint(const fs::path& path) {
   if (fs::exists(path / "manifest.json")) return path;
-  const auto newest = loaded(find_newest_checkpoint(fs::exists(path / "ckpt") ? path / "ckpt" : path), path);
+  const auto newest =
+      loaded(find_newest_checkpoint(fs::exists(path / "ckpt") ? path / "ckpt" : path), path);
   if (newest) return *newest;
-  throw ConfigError(Diagnostic{.exit = ExitCode::kUser,
-                               .number = 7,
-                               .what = "no checkpoint in " + path.string(),
-                               .where = path.string(),
-                               .rule = "a run folder with ckpt/, or a checkpoint folder with manifest.json",
-                               .next = "sextant doctor " + path.string()});
+  throw ConfigError(
+      Diagnostic{.exit = ExitCode::kUser,
+                 .number = 7,
+                 .what = "no checkpoint in " + path.string(),
+                 .where = path.string(),
+                 .rule = "a run folder with ckpt/, or a checkpoint folder with manifest.json",
+                 .next = "sextant doctor " + path.string()});
 }
 
 ModelShape read_shape(const fs::path& folder) {
   const std::string text = loaded(read_file(folder / "model.json"), folder);
   const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
-  if (json.is_discarded()) loaded(Result<int>(Error{ErrorKind::kCorrupt, "not JSON", "model.json"}), folder);
+  if (json.is_discarded())
+    loaded(Result<int>(Error{ErrorKind::kCorrupt, "not JSON", "model.json"}), folder);
   return loaded(model_shape_from_json(json), folder);
 }
 
@@ -40,13 +43,15 @@ LoadedModel load_model(const fs::path& path) {
   const fs::path folder = find_checkpoint(path);
   const Checkpoint checkpoint = loaded(Checkpoint::open(folder), folder);
   const fs::path vocabulary = folder / "tokenizer" / "vocab.tiktoken";
-  LoadedModel model{std::make_unique<Decoder>(read_shape(folder)),
-                    fs::exists(vocabulary) ? loaded(Tokenizer::load(vocabulary), folder) : Tokenizer::bytes(),
-                    checkpoint.step()};
+  LoadedModel model{
+      std::make_unique<Decoder>(read_shape(folder)),
+      fs::exists(vocabulary) ? loaded(Tokenizer::load(vocabulary), folder) : Tokenizer::bytes(),
+      checkpoint.step()};
   const auto parameters = model.decoder->parameters();
   model.decoder->allocate(loaded(checkpoint.load(parameters.front()->fqn), folder).scalar_type());
   std::vector<NamedTensor> named;
-  for (Parameter* parameter : parameters) named.push_back({parameter->fqn, parameter->tensor.detach()});
+  for (Parameter* parameter : parameters)
+    named.push_back({parameter->fqn, parameter->tensor.detach()});
   loaded(checkpoint.load_into(named), folder);
   return model;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sextant/base/diagnostic.h"
+#include "sextant/recipe/model_shape.h"
 
 namespace sx {
 
@@ -18,37 +19,10 @@ Diagnostic shape_diagnostic(const ShapeFault& fault) {
           .next = "sextant train --help-recipe"};
 }
 
-// Parsers of words that the recipe has already checked.
-template <class T>
-T word(Result<T> parsed) {
-  return std::move(parsed).value();
-}
-
 }  // namespace
 
-ModelShape model_shape_of(const ModelKeys& keys, std::int64_t vocab_size) {
-  ModelShape shape = defaults_for(word(parse_arch(keys.arch)));
-  shape.name = keys.preset.empty() ? keys.arch : keys.preset;
-  shape.num_layers = keys.num_layers;
-  shape.hidden = keys.hidden;
-  shape.ffn_hidden = keys.ffn_hidden;
-  shape.num_heads = keys.num_heads;
-  shape.num_heads_kv = keys.num_heads_kv;
-  shape.head_dim = keys.head_dim;
-  shape.vocab_size = keys.vocab_size.value_or(vocab_size);
-  shape.vocab_pad_to = keys.vocab_pad_to;
-  shape.max_positions = keys.max_positions;
-  shape.positions = word(parse_positions(keys.positions));
-  shape.rope_theta = keys.rope_theta;
-  shape.norm = word(parse_norm(keys.norm));
-  shape.norm_eps = keys.norm_eps;
-  shape.activation = word(parse_activation(keys.activation));
-  shape.linear_bias = keys.linear_bias;
-  shape.qkv_bias = keys.qkv_bias;
-  shape.tie_embeddings = keys.tie_embeddings;
-  shape.init_std = keys.init_std;
-  derive_sizes(shape);
-
+ModelShape model_shape_of(const Recipe& recipe, std::int64_t vocab_size) {
+  const ModelShape shape = to_model_shape(recipe, vocab_size);
   std::vector<Diagnostic> faults;
   for (const ShapeFault& fault : shape.validate()) faults.push_back(shape_diagnostic(fault));
   if (shape.vocab_size < vocab_size) {

@@ -12,6 +12,7 @@
 #include "sextant/base/thread_pool.h"
 #include "sextant/base/version.h"
 #include "sextant/data/entropy.h"
+#include "sextant/recipe/key_table.h"
 #include "sextant/shape/inventory.h"
 #include "sextant/trace/train_report.h"
 
@@ -44,6 +45,21 @@ std::int64_t repeated_steps(const RunFolder& folder, std::int64_t distinct) {
   const auto text = read_file(folder.file(step_trace_name(0)));
   if (!text.ok()) return 0;
   return std::count(text->begin(), text->end(), '\n') - distinct;
+}
+
+// Keys that something other than a default gave, with their values.
+std::vector<std::pair<std::string, std::string>> changed_settings(const ResolvedRecipe& recipe) {
+  const nlohmann::ordered_json tree = recipe.to_json();
+  std::vector<std::pair<std::string, std::string>> settings;
+  for (const KeySpec& key : key_table()) {
+    const std::string source = recipe.source(key.name);
+    if (source == "default" || source == "derived") continue;
+    std::string pointer = "/" + key.name;
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    const nlohmann::ordered_json::json_pointer at(pointer);
+    if (tree.contains(at)) settings.emplace_back(key.name, tree.at(at).dump());
+  }
+  return settings;
 }
 
 std::string hardware_line() { return fmt::format("{} CPU cores", usable_cores()); }
@@ -97,7 +113,7 @@ nlohmann::ordered_json write_run_report(const RunFolder& folder, const ResolvedR
   }
   report.num_params = num_params(shape);
   report.tokens_per_step = recipe->training.global_batch_size * recipe->training.seq_len;
-  report.settings = recipe.changed_settings();
+  report.settings = changed_settings(recipe);
 
   nlohmann::ordered_json summary = train_summary(report);
   summary["repeated_steps"] =

@@ -35,7 +35,7 @@ constexpr const char* kDiskNext = "free space, then run the same command again";
 struct RunPlan {
   const TrainOptions& options;
   const Recipe& recipe;
-  RunFolder folder;
+  const RunFolder& folder;
   fs::path checkpoint_root;
   std::optional<fs::path> resume_from;
   TrainData data;
@@ -74,36 +74,6 @@ LrSchedule lr_schedule_of(const Recipe& recipe) {
   }
   if (!faults.empty()) throw ConfigError(std::move(faults));
   return schedule;
-}
-
-// A folder that holds a run of another recipe is not gone on in.
-void check_same_recipe(const ResolvedRecipe& recipe, const fs::path& out) {
-  const fs::path saved = out / "recipe.resolved.toml";
-  if (!fs::exists(saved)) return;
-  const LoadedRecipe before = load_recipe({.preset = "", .path = saved.string(), .sets = {}});
-  std::vector<Diagnostic> faults;
-  for (const RecipeDifference& difference : diff(before.recipe, recipe)) {
-    if (difference.resumable) continue;
-    faults.push_back({.exit = ExitCode::kUser,
-                      .number = 20,
-                      .what = fmt::format("{} is {} here and {} in the run folder", difference.key,
-                                          difference.right, difference.left),
-                      .where = saved.string(),
-                      .rule = "a run goes on with the recipe it began with",
-                      .next = "another --out, or --overwrite to begin anew"});
-  }
-  if (!faults.empty()) throw ConfigError(std::move(faults));
-}
-
-RunFolder open_run_folder(const TrainOptions& options) {
-  if (!options.overwrite) check_same_recipe(options.recipe, options.out);
-  auto folder = RunFolder::open(options.out, options.overwrite ? RunFolder::Existing::kOverwrite
-                                                               : RunFolder::Existing::kResume);
-  if (!folder.ok()) throw IoError(to_diagnostic(folder.error(), "another --out"));
-  const auto saved =
-      write_file_atomic(folder->file("recipe.resolved.toml"), options.recipe.to_toml());
-  if (!saved.ok()) throw IoError(to_diagnostic(saved.error(), kDiskNext));
-  return std::move(folder).value();
 }
 
 std::optional<fs::path> find_checkpoint(const CheckpointKeys& keys, const fs::path& root) {
@@ -294,14 +264,13 @@ class RankTrainer {
 RunPlan make_plan(const TrainOptions& options) {
   const Recipe& recipe = options.recipe.get();
   TrainData data = open_train_data(recipe);
-  ModelShape shape =
-      model_shape_of(recipe.model, static_cast<std::int64_t>(data.tokenizer.vocab_size()));
+  ModelShape shape = model_shape_of(recipe, static_cast<std::int64_t>(data.tokenizer.vocab_size()));
   LrSchedule schedule = lr_schedule_of(recipe);
-  RunFolder folder = open_run_folder(options);
-  const fs::path root = ResolvedRecipe::expand_run(recipe.checkpoint.dir, folder.path().string());
+  const fs::path root =
+      ResolvedRecipe::expand_run(recipe.checkpoint.dir, options.folder.path().string());
   RunPlan plan{options,
                recipe,
-               std::move(folder),
+               options.folder,
                root,
                find_checkpoint(recipe.checkpoint, root),
                std::move(data),
@@ -327,15 +296,6 @@ TrainOutcome run_training(const TrainOptions& options) {
   const double begin = (static_cast<double>(monotonic_microseconds()) * 1e-6);
   const RunPlan plan = make_plan(options);
   const Recipe& recipe = plan.recipe;
-  if (!options.eval_only) {
-    const auto written =
-        plan.folder.write_run_json({{"verb", "train"},
-                                    {"command", options.command},
-                                    {"fingerprint", options.recipe.fingerprint()},
-                                    {"mesh", {{"dp_replicate", recipe.parallelism.dp_replicate}}},
-                                    {"params", num_params(plan.shape)}});
-    if (!written.ok()) throw IoError(to_diagnostic(written.error(), kDiskNext));
-  }
   if (!options.quiet) log_start(plan);
 
   RunOutcome outcome;

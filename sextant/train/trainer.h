@@ -6,18 +6,17 @@
 #include <nlohmann/json.hpp>
 
 #include "sextant/base/exit_code.h"
-#include "sextant/base/fs.h"
+#include "sextant/base/run_folder.h"
 #include "sextant/recipe/load.h"
 
 namespace sx {
 
 struct TrainOptions {
   ResolvedRecipe recipe;
-  fs::path out;            ///< run folder
-  bool overwrite = false;  ///< empty an existing run folder instead of going on in it
+  RunFolder folder;        ///< opened by the caller, which has checked that its recipe is this one
   bool eval_only = false;  ///< load the newest checkpoint, evaluate, write nothing but the summary
   bool quiet = false;
-  std::vector<std::string> command;  ///< as typed, for run.json and the report
+  std::vector<std::string> command;  ///< as typed, for the report
 };
 
 struct TrainOutcome {
@@ -25,12 +24,13 @@ struct TrainOutcome {
   nlohmann::ordered_json summary;  ///< what summary.json holds
 };
 
-/// Trains as the recipe says, in `out`: rank threads of this process, one per data-parallel rank.
+/// Trains as the recipe says, in `folder`: rank threads of this process, one per data-parallel
+/// rank.
 ///
 /// An existing run folder of the same recipe is gone on in, from its newest valid checkpoint: the
 /// result is that of a run that was never interrupted. After SIGINT, SIGTERM, SIGUSR1 or a file
 /// STOP the step is finished and saved.
-/// Errors:  ConfigError (recipe, data, SX2-020 other recipe in the folder), IoError, FatalError
+/// Errors:  ConfigError (recipe, data), IoError, FatalError
 /// with
 ///          ExitCode::kNumeric (SX7-001), DistError.
 TrainOutcome run_training(const TrainOptions& options);

@@ -1,8 +1,10 @@
-// Data parallelism against one process: the same rows cut into ranks and microbatches in every way give the same run.
+// Data parallelism against one process: the same rows cut into ranks and microbatches in every way
+// give the same run.
 //
-// Bitwise where every rank runs the same local shapes and sums are folded in the same order (W ranks with one
-// microbatch, one rank with W); within rounding where the order of sums differs (two ranks with two microbatches);
-// bitwise again, whatever the order, for a model whose sums are exact.
+// Bitwise where every rank runs the same local shapes and sums are folded in the same order (W
+// ranks with one microbatch, one rank with W); within rounding where the order of sums differs (two
+// ranks with two microbatches); bitwise again, whatever the order, for a model whose sums are
+// exact.
 #include <gtest/gtest.h>
 
 #include <ATen/ops/arange.h>
@@ -42,7 +44,8 @@ std::shared_ptr<const Dataset> make_tokens() {
   }
   std::vector<std::uint64_t> starts;
   for (std::uint64_t at = 0; at < tokens.size(); at += 37) starts.push_back(at);
-  return Dataset::from_members({{"tokens", make_memory_source(std::move(tokens), std::move(starts)), 1}});
+  return Dataset::from_members(
+      {{"tokens", make_memory_source(std::move(tokens), std::move(starts)), 1}});
 }
 
 Recipe make_recipe(Dtype dtype, const Cut& cut) {
@@ -95,14 +98,16 @@ RunBits train(Arch arch, Dtype dtype, const Cut& cut, int workers = 1) {
     if (world.coord() != 0) return;
     bits.losses = losses;
     for (const NamedTensor& grad : model.gradients()) bits.gradients.push_back(grad.tensor.clone());
-    for (const NamedTensor& weight : model.parameters()) bits.weights.push_back(weight.tensor.clone());
+    for (const NamedTensor& weight : model.parameters())
+      bits.weights.push_back(weight.tensor.clone());
   });
   return bits;
 }
 
 void expect_bit_equal(const RunBits& a, const RunBits& b) {
   ASSERT_EQ(a.losses.size(), b.losses.size());
-  for (std::size_t i = 0; i < a.losses.size(); ++i) EXPECT_EQ(a.losses[i], b.losses[i]) << "step " << i + 1;
+  for (std::size_t i = 0; i < a.losses.size(); ++i)
+    EXPECT_EQ(a.losses[i], b.losses[i]) << "step " << i + 1;
   ASSERT_EQ(a.weights.size(), b.weights.size());
   for (std::size_t i = 0; i < a.weights.size(); ++i) {
     EXPECT_TRUE(at::equal(a.gradients[i], b.gradients[i])) << "gradient " << i;
@@ -158,14 +163,16 @@ TEST(DataParallelOrder, TwoByTwoWithinRoundingFp32) {
   const RunBits two = train(Arch::kLlama, Dtype::kFp32, {.ranks = 2, .micro_batches = 2});
   EXPECT_EQ(one.losses.front(), two.losses.front());
   // Twenty steps of Adam carry first roundings along: losses stay within 1e-4 of each other.
-  for (std::size_t i = 0; i < one.losses.size(); ++i) EXPECT_NEAR(one.losses[i] / two.losses[i], 1.0, 1e-4);
+  for (std::size_t i = 0; i < one.losses.size(); ++i)
+    EXPECT_NEAR(one.losses[i] / two.losses[i], 1.0, 1e-4);
 }
 
 TEST(DataParallelLoader, ThreadsDoNotChangeBits) {
   const RunBits reference = train(Arch::kLlama, Dtype::kFp32, {.ranks = 2, .micro_batches = 2}, 0);
   for (const int workers : {1, 2, 5}) {
     SCOPED_TRACE(workers);
-    expect_bit_equal(reference, train(Arch::kLlama, Dtype::kFp32, {.ranks = 2, .micro_batches = 2}, workers));
+    expect_bit_equal(reference,
+                     train(Arch::kLlama, Dtype::kFp32, {.ranks = 2, .micro_batches = 2}, workers));
   }
 }
 
@@ -176,7 +183,9 @@ class ExactModel : public Module {
   ExactModel() : weight_(add_parameter("weight", {8, 24}, {.kind = InitKind::kZeros}, true)) {}
   at::Tensor loss(std::int64_t row) {
     const auto small = [](std::int64_t count, std::int64_t salt) {
-      return (at::remainder(at::arange(count, at::kLong) * (2 * salt + 1) + salt, 33) - 16).to(at::kFloat) / 16;
+      return (at::remainder(at::arange(count, at::kLong) * (2 * salt + 1) + salt, 33) - 16)
+                 .to(at::kFloat) /
+             16;
     };
     const at::Tensor x = small(4 * 8, row).view({4, 8});
     const at::Tensor t = small(4 * 24, row + 100).view({4, 24});
