@@ -7,6 +7,7 @@
 // exact.
 #include <gtest/gtest.h>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/remainder.h>
@@ -14,6 +15,9 @@
 #include <cmath>
 #include <mutex>
 
+#include <fmt/format.h>
+
+#include "sextant/base/rng.h"
 #include "sextant/dist/threads.h"
 #include "sextant/dp/ddp.h"
 #include "sextant/train/parallelize.h"
@@ -129,7 +133,7 @@ void expect_close(const RunBits& a, const RunBits& b, double loss_bound, double 
     worst = std::max(worst, largest_difference(a.gradients[i], b.gradients[i]));
   }
   EXPECT_LE(worst, gradient_bound);
-  RecordProperty("worst_gradient_difference", fmt::format("{:.3g}", worst));
+  testing::Test::RecordProperty("worst_gradient_difference", fmt::format("{:.3g}", worst));
 }
 
 class DataParallelBits : public testing::TestWithParam<std::tuple<Arch, Dtype, std::int64_t>> {};
