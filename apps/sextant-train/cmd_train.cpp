@@ -57,6 +57,7 @@ int run_train(const Invocation& invocation) {
     return 0;
   }
 
+  const TrainInputs inputs = open_train_inputs(recipe);
   const bool eval_only = invocation.has("eval-only");
   const bool must_exist = eval_only || invocation.has("resume");
   const OpenedRun run = open_run(invocation, must_exist ? Resume::kMustExist : Resume::kIfSame);
@@ -66,7 +67,7 @@ int run_train(const Invocation& invocation) {
                              .eval_only = eval_only,
                              .quiet = invocation.quiet,
                              .command = invocation.command};
-  const TrainOutcome outcome = run_training(options);
+  const TrainOutcome outcome = run_training(options, inputs);
   if (invocation.json) fmt::print("{}\n", outcome.summary.dump());
   if (!invocation.quiet && !eval_only) {
     console::write_line("report " + run.folder.file("report.html").string());

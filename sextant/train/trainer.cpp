@@ -38,9 +38,9 @@ struct RunPlan {
   const RunFolder& folder;
   fs::path checkpoint_root;
   std::optional<fs::path> resume_from;
-  TrainData data;
-  ModelShape shape;
-  LrSchedule schedule;
+  const TrainData& data;
+  const ModelShape& shape;
+  const LrSchedule& schedule;
   std::map<std::string, std::string> checkpoint_files;
 };
 
@@ -261,22 +261,13 @@ class RankTrainer {
   SaveClock save_clock_;
 };
 
-RunPlan make_plan(const TrainOptions& options) {
+RunPlan make_plan(const TrainOptions& options, const TrainInputs& inputs) {
   const Recipe& recipe = options.recipe.get();
-  TrainData data = open_train_data(recipe);
-  ModelShape shape = model_shape_of(recipe, static_cast<std::int64_t>(data.tokenizer.vocab_size()));
-  LrSchedule schedule = lr_schedule_of(recipe);
   const fs::path root =
       ResolvedRecipe::expand_run(recipe.checkpoint.dir, options.folder.path().string());
-  RunPlan plan{options,
-               recipe,
-               options.folder,
-               root,
-               find_checkpoint(recipe.checkpoint, root),
-               std::move(data),
-               std::move(shape),
-               schedule,
-               {}};
+  RunPlan plan{
+      options,     recipe,       options.folder,  root, find_checkpoint(recipe.checkpoint, root),
+      inputs.data, inputs.shape, inputs.schedule, {}};
   plan.checkpoint_files = checkpoint_files(plan);
   return plan;
 }
@@ -292,9 +283,15 @@ void log_start(const RunPlan& plan) {
 
 }  // namespace
 
-TrainOutcome run_training(const TrainOptions& options) {
+TrainInputs open_train_inputs(const Recipe& recipe) {
+  TrainData data = open_train_data(recipe);
+  ModelShape shape = model_shape_of(recipe, static_cast<std::int64_t>(data.tokenizer.vocab_size()));
+  return {std::move(data), std::move(shape), lr_schedule_of(recipe)};
+}
+
+TrainOutcome run_training(const TrainOptions& options, const TrainInputs& inputs) {
   const double begin = (static_cast<double>(monotonic_microseconds()) * 1e-6);
-  const RunPlan plan = make_plan(options);
+  const RunPlan plan = make_plan(options, inputs);
   const Recipe& recipe = plan.recipe;
   if (!options.quiet) log_start(plan);
 

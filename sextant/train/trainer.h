@@ -7,7 +7,10 @@
 
 #include "sextant/base/exit_code.h"
 #include "sextant/base/run_folder.h"
+#include "sextant/optim/lr_schedule.h"
 #include "sextant/recipe/load.h"
+#include "sextant/shape/model_shape.h"
+#include "sextant/train/train_data.h"
 
 namespace sx {
 
@@ -24,15 +27,26 @@ struct TrainOutcome {
   nlohmann::ordered_json summary;  ///< what summary.json holds
 };
 
+/// What a run needs from outside, opened and checked before anything is written.
+struct TrainInputs {
+  TrainData data;
+  ModelShape shape;
+  LrSchedule schedule;
+};
+
+/// Errors: ConfigError (files that are not there, faults of the model's shape or the schedule),
+/// IoError.
+TrainInputs open_train_inputs(const Recipe& recipe);
+
 /// Trains as the recipe says, in `folder`: rank threads of this process, one per data-parallel
 /// rank.
 ///
 /// An existing run folder of the same recipe is gone on in, from its newest valid checkpoint: the
 /// result is that of a run that was never interrupted. After SIGINT, SIGTERM, SIGUSR1 or a file
 /// STOP the step is finished and saved.
-/// Errors:  ConfigError (recipe, data), IoError, FatalError
+/// Errors:  ConfigError (a checkpoint that does not fit), IoError, FatalError
 /// with
 ///          ExitCode::kNumeric (SX7-001), DistError.
-TrainOutcome run_training(const TrainOptions& options);
+TrainOutcome run_training(const TrainOptions& options, const TrainInputs& inputs);
 
 }  // namespace sx

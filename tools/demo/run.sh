@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The main job on real pages: archive -> documents -> vocabulary -> tokens -> a small language model -> report pages.
 #
-#   tools/demo/run.sh [--warc FILE...] [--steps N] [--out DIR]
+#   tools/demo/run.sh [--warc FILE...] [--steps N] [--vocab N] [--out DIR]
 #
 # Without --warc the archive is captured from HTML books of Debian packages (tools/demo/capture_pages.sh). Replaces its
 # own earlier output folder (default runs/demo). Called by `./sx demo`, which builds first.
@@ -10,13 +10,15 @@ cd "$(dirname "$0")/../.."
 bin=${SX_BIN:-build/release/bin}
 out=runs/demo
 steps=
+vocab=4096
 warcs=()
 while [ $# -gt 0 ]; do
   case $1 in
     --warc) shift; while [ $# -gt 0 ] && [[ $1 != --* ]]; do warcs+=("$1"); shift; done ;;
     --steps) steps=$2; shift 2 ;;
+    --vocab) vocab=$2; shift 2 ;;
     --out) out=$2; shift 2 ;;
-    *) echo "error: unknown option '$1' (--warc FILE..., --steps N, --out DIR)" >&2; exit 2 ;;
+    *) echo "error: unknown option '$1' (--warc FILE..., --steps N, --vocab N, --out DIR)" >&2; exit 2 ;;
   esac
 done
 if [ -e "$out" ]; then
@@ -42,7 +44,7 @@ if [ ${#warcs[@]} -eq 0 ]; then
   warcs=(.deps/pages/warc/pages-0*.warc.gz)
 fi
 stage crawl "$bin/sextant" crawl "${warcs[@]}" --out "$out/crawl"
-stage vocabulary "$bin/sextant" tokenize train "$out"/crawl/docs-*.jsonl.zst --vocab-size 4096 --out "$out/vocab"
+stage vocabulary "$bin/sextant" tokenize train "$out"/crawl/docs-*.jsonl.zst --vocab-size "$vocab" --out "$out/vocab"
 stage pack "$bin/sextant" tokenize pack "$out"/crawl/docs-*.jsonl.zst --tokenizer "$out/vocab" \
   --output-prefix "$out/tokens/train" --heldout-prefix "$out/tokens/heldout" --heldout-share 0.04 --out "$out/pack"
 stage train "$bin/sextant" train recipes/demo.toml --set "data.paths=$out/tokens/train" \

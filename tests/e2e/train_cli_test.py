@@ -1,0 +1,103 @@
+"""sextant train as a process: kill and resume, signals, bad input: python3 tests/e2e/train_cli_test.py BIN_DIR"""
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BIN = os.path.abspath(sys.argv.pop(1))
+SEED = int(os.environ.get("SX_SEED", "0")) or random.randrange(1 << 30)
+
+
+def train_command(out, *sets, steps=40):
+    return [os.path.join(BIN, "sextant-train"), "train", "--preset", "debug", "--out", out, "--quiet",
+            f"--training.steps={steps}", "--checkpoint.interval=5 steps", "--parallelism.dp_replicate=2", *sets]
+
+
+def weights(out, steps=40):
+    with open(os.path.join(out, "ckpt", f"step-{steps:07d}", "model-00000.safetensors"), "rb") as file:
+        return file.read()
+
+
+def losses(out):
+    rows = {}
+    with open(os.path.join(out, "metrics.jsonl")) as file:
+        for line in file:
+            row = json.loads(line)
+            if "loss" in row:
+                rows[row["step"]] = (row["loss"], row.get("grad_norm"), row.get("eval_loss"), row["tokens"])
+    return rows
+
+
+class TrainCommand(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.plain = os.path.join(cls.folder.name, "plain")
+        begin = time.monotonic()
+        subprocess.run(train_command(cls.plain), check=True)
+        cls.seconds = time.monotonic() - begin
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def out(self, name):
+        path = os.path.join(self.folder.name, name)
+        shutil.rmtree(path, ignore_errors=True)
+        return path
+
+    def test_kill_and_rerun_ends_with_the_same_bits(self):
+        rng = random.Random(SEED)
+        for round_number in range(4):
+            with self.subTest(seed=SEED, round=round_number):
+                out = self.out("killed")
+                process = subprocess.Popen(train_command(out), stderr=subprocess.DEVNULL)
+                time.sleep(rng.uniform(0.1, 0.95) * self.seconds)
+                process.kill()
+                process.wait()
+                subprocess.run(train_command(out), check=True)
+                self.assertEqual(weights(out), weights(self.plain))
+                self.assertEqual(losses(out), losses(self.plain))
+                with open(os.path.join(out, "summary.json")) as file:
+                    self.assertLessEqual(json.load(file)["repeated_steps"], 5)
+
+    def test_interrupt_saves_and_asks_to_be_run_again(self):
+        out = self.out("interrupted")
+        process = subprocess.Popen(train_command(out, steps=4000), stderr=subprocess.DEVNULL)
+        while not os.path.exists(os.path.join(out, "metrics.jsonl")):
+            time.sleep(0.02)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=60), 75)
+        self.assertTrue(os.path.exists(os.path.join(out, "ckpt", "latest")))
+
+    def fails(self, code, number, *arguments):
+        run = subprocess.run([os.path.join(BIN, "sextant-train"), "train", *arguments], capture_output=True, text=True)
+        self.assertEqual(run.returncode, code, run.stderr)
+        self.assertIn(f"error[{number}]", run.stderr)
+        self.assertIn("  next   ", run.stderr)
+
+    def test_another_recipe_does_not_go_on_in_the_folder(self):
+        self.fails(2, "SX2-020", *train_command(self.plain, "--optimizer.lr=0.5")[2:])
+
+    def test_bad_input_is_told_in_four_lines(self):
+        out = self.out("bad")
+        base = ["--preset", "debug", "--out", out]
+        self.fails(2, "SX2-001", *base, "--training.stepz=3")
+        self.fails(2, "SX2-002", *base, "--training.steps=three")
+        self.fails(2, "SX2-007", *base, "--data.paths=/nonexistent/prefix", "--tokenizer.kind=bytes")
+        self.fails(2, "SX2-016", *base, "--model.vocab_size=100")
+
+    def test_not_finite_loss_stops_with_exit_7(self):
+        out = self.out("numeric")
+        self.fails(7, "SX7-001", "--preset", "debug", "--out", out, "--quiet", "--optimizer.lr=1e30",
+                   "--training.grad_clip=0", "--training.steps=30")
+
+
+unittest.main()
