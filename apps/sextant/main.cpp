@@ -1,6 +1,7 @@
 #include "apps/program/program.h"
 #include "apps/sextant/cmd_completion.h"
 #include "apps/sextant/cmd_crawl.h"
+#include "apps/sextant/cmd_demo_report.h"
 #include "apps/sextant/cmd_doctor.h"
 
 int main(int argc, char** argv) {
@@ -9,5 +10,6 @@ int main(int argc, char** argv) {
                           {"crawl", sx::run_crawl},
                           {"doctor", sx::run_doctor},
                           {"completion", sx::run_completion},
+                          {"_demo-report", sx::run_demo_report},
                       });
 }

@@ -58,7 +58,8 @@ struct Verb {
 
 /// All verbs of both programs, in the order of `--help`.
 const std::vector<Verb>& verb_table();
-/// By name or alias; nullptr if there is none.
+/// By name or alias, verbs of our own scripts (names with an underscore) included; nullptr if there is
+/// none.
 const Verb* find_verb(std::string_view name);
 /// The flags that every verb takes.
 const std::vector<FlagSpec>& global_flags();
