@@ -22,6 +22,7 @@ struct Chunk {
   std::uint64_t end = 0;
   std::uint64_t xxh3 = 0;
 
+  /// Product of `size`; `parse_manifest` has checked that it fits.
   std::int64_t num_elements() const;
 };
 
@@ -54,8 +55,12 @@ struct Manifest {
   std::map<std::string, std::string> states;  ///< state name -> file
 };
 
+/// File name of the manifest inside a checkpoint folder.
+inline constexpr const char* kManifestName = "manifest.json";
+
+/// One JSON object; its last member is the XXH3-64 of all bytes before it.
 std::string format_manifest(const Manifest& manifest);
-/// Errors: kCorrupt (form, sizes, tiling), kUnsupported (newer version, naming both numbers).
+/// Errors: kCorrupt (form, hash, sizes, tiling), kUnsupported (newer version, naming both numbers).
 Result<Manifest> parse_manifest(std::string_view text);
 
 /// That the chunks of a tensor cover each of its elements exactly once. Errors: kCorrupt, saying

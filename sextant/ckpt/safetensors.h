@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct WrittenEntry {
 
 struct WrittenFile {
   std::vector<WrittenEntry> entries;
+  std::uint64_t data_begin = 0;  ///< file offset the entries count from
   std::uint64_t bytes = 0;
   std::uint64_t xxh3 = 0;  ///< of the whole file
 };
@@ -38,7 +40,8 @@ Result<at::Tensor> load_tensor(const safetensors::File& file, const std::string&
 /// All tensors of a file in file order. Errors: as `safetensors::File::open`, kUnsupported.
 Result<std::vector<NamedTensor>> load_safetensors(const fs::path& path);
 
-safetensors::Dtype to_safetensors_dtype(at::ScalarType dtype);
+/// Empty for dtypes the format lacks.
+std::optional<safetensors::Dtype> to_safetensors_dtype(at::ScalarType dtype);
 at::ScalarType to_scalar_type(safetensors::Dtype dtype);
 
 }  // namespace sx

@@ -1,0 +1,85 @@
+// Which checkpoints lie in a folder and which one to go on from.
+#include "sextant/ckpt/checkpoint_list.h"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sextant/ckpt/checkpoint.h"
+
+namespace sx {
+namespace {
+
+/// Empty when the checkpoint can be used, else why not.
+std::string why_unusable(const fs::path& folder, bool full_hashes) {
+  const auto checkpoint = Checkpoint::open(folder);
+  if (!checkpoint.ok()) return checkpoint.error().to_string();
+  if (!full_hashes) return "";
+  const auto faults = verify_checkpoint(folder);
+  if (!faults.ok()) return faults.error().to_string();
+  return faults->empty() ? "" : faults->front();
+}
+
+}  // namespace
+
+std::string checkpoint_name(std::int64_t step) { return fmt::format("step-{:07}", step); }
+
+std::optional<std::int64_t> step_of(const std::string& name) {
+  constexpr std::string_view kPrefix = "step-";
+  if (!name.starts_with(kPrefix) || name.size() < kPrefix.size() + 7) return std::nullopt;
+  std::int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, code] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  if (code != std::errc() || stop != end || step < 0) return std::nullopt;
+  return step;
+}
+
+std::vector<fs::path> list_checkpoints(const fs::path& root) {
+  std::vector<std::pair<std::int64_t, fs::path>> found;
+  std::error_code code;
+  for (fs::directory_iterator it(root, code), end; !code && it != end; it.increment(code)) {
+    const auto step = step_of(it->path().filename().string());
+    if (step) found.emplace_back(*step, it->path());
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<fs::path> paths;
+  for (auto& [step, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+Result<std::optional<fs::path>> find_newest_checkpoint(const fs::path& root, bool full_hashes,
+                                                       std::vector<std::string>* rejected) {
+  const auto reject = [rejected](const fs::path& path, const std::string& why) {
+    if (rejected != nullptr) rejected->push_back(fmt::format("{}: {}", path.string(), why));
+  };
+  fs::path tried;
+  auto latest = read_file(root / "latest", 4096);
+  if (latest.ok()) {
+    std::string name = *latest;
+    while (!name.empty() && (name.back() == '\n' || name.back() == '\r')) name.pop_back();
+    if (step_of(name)) {
+      tried = root / name;
+      const std::string why = why_unusable(tried, full_hashes);
+      if (why.empty()) return std::optional(tried);
+      reject(tried, why);
+    } else {
+      reject(root / "latest", fmt::format("\"{}\" is not the name of a checkpoint", name));
+    }
+  } else if (latest.error().kind != ErrorKind::kNotFound) {
+    reject(root / "latest", latest.error().message);
+  }
+  std::vector<fs::path> folders = list_checkpoints(root);
+  std::reverse(folders.begin(), folders.end());
+  for (const fs::path& folder : folders) {
+    if (folder == tried) continue;
+    const std::string why = why_unusable(folder, full_hashes);
+    if (why.empty()) return std::optional(folder);
+    reject(folder, why);
+  }
+  return std::optional<fs::path>();
+}
+
+}  // namespace sx
