@@ -309,7 +309,7 @@ TEST(Presets, AreSoundAndTiny) {
                                              .required_groups = {"model", "training", "data"}});
     EXPECT_TRUE(loaded.faults.empty()) << name;
   }
-  EXPECT_EQ(recipe_preset_names(), (std::vector<std::string>{"debug", "tiny"}));
+  EXPECT_EQ(recipe_preset_names(), (std::vector<std::string>{"debug", "demo", "tiny"}));
   const LoadedRecipe unknown = load_recipe({.preset = "tyni"});
   ASSERT_EQ(unknown.faults.size(), 1u);
   EXPECT_NE(unknown.faults[0].what.find("did you mean tiny?"), std::string::npos);
