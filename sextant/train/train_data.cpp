@@ -41,7 +41,7 @@ Tokenizer open_tokenizer(const Recipe& recipe) {
   }
   if (reads_built_in_text(recipe.data)) return Tokenizer::bytes();
   throw ConfigError(Diagnostic{.exit = ExitCode::kUser,
-                               .number = 8,
+                               .number = 25,
                                .what = "tokenizer.path is not set",
                                .where = "tokenizer.path",
                                .rule = "a run needs the vocabulary its data was packed with",
