@@ -1,6 +1,7 @@
 #include "apps/program/program.h"
 #include "apps/sextant/cmd_completion.h"
 #include "apps/sextant/cmd_crawl.h"
+#include "apps/sextant/cmd_data.h"
 #include "apps/sextant/cmd_demo_report.h"
 #include "apps/sextant/cmd_doctor.h"
 
@@ -8,6 +9,7 @@ int main(int argc, char** argv) {
   return sx::run_main(sx::Program::kSextant, argc, argv,
                       {
                           {"crawl", sx::run_crawl},
+                          {"data", sx::run_data},
                           {"doctor", sx::run_doctor},
                           {"completion", sx::run_completion},
                           {"_demo-report", sx::run_demo_report},

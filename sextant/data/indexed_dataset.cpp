@@ -105,11 +105,17 @@ Error IndexedDataset::corrupt(std::uint64_t offset, const std::string& message) 
   return {ErrorKind::kCorrupt, message, fmt::format("{}.idx, byte {}", prefix_, offset)};
 }
 
-Result<IndexedDataset> IndexedDataset::open(const std::string& prefix, Validate validate) {
+Result<IndexedDataset> IndexedDataset::open(const std::string& path, Validate validate) {
+  const std::string prefix = dataset_prefix(path);
+  return open_files(prefix + ".idx", prefix + ".bin", prefix, validate);
+}
+
+Result<IndexedDataset> IndexedDataset::open_files(const fs::path& idx, const fs::path& bin,
+                                                  const std::string& name, Validate validate) {
   IndexedDataset dataset;
-  dataset.prefix_ = dataset_prefix(prefix);
-  SX_TRY(dataset.idx_, MappedFile::open(dataset.prefix_ + ".idx"));
-  SX_TRY(dataset.bin_, MappedFile::open(dataset.prefix_ + ".bin"));
+  dataset.prefix_ = name;
+  SX_TRY(dataset.idx_, MappedFile::open(idx));
+  SX_TRY(dataset.bin_, MappedFile::open(bin));
   SX_TRY_VOID(dataset.read_header());
   if (validate == Validate::kFull) {
     auto structure = dataset.check_structure();

@@ -46,6 +46,11 @@ class IndexedDataset {
   static Result<IndexedDataset> open(const std::string& prefix,
                                      Validate validate = Validate::kHeader);
 
+  /// The same for two files of any name; errors name the index as `<name>.idx`.
+  static Result<IndexedDataset> open_files(const fs::path& idx, const fs::path& bin,
+                                           const std::string& name,
+                                           Validate validate = Validate::kHeader);
+
   const std::string& prefix() const { return prefix_; }
   TokenType type() const { return type_; }
   std::uint64_t num_sequences() const { return num_sequences_; }

@@ -111,7 +111,7 @@ TEST(Permutation, LargeRangesInvertAndDoNotCollide) {
 TEST(Permutation, SmallOrdersAreUniformOverSeeds) {
   for (const std::uint64_t n : {3u, 4u, 5u}) {
     std::map<std::vector<std::int64_t>, int> counts;
-    const int seeds = 60000;
+    const int seeds = 20000;
     for (int seed = 0; seed < seeds; ++seed) {
       ++counts[head(Permutation(RandomStream(static_cast<std::uint64_t>(seed), "test.small"), 0, n),
                     n)];

@@ -142,20 +142,36 @@ Verb tokenize_verb() {
 }
 
 Verb data_verb() {
+  const FlagSpec tokenizer{.name = "tokenizer",
+                           .value = Value::kText,
+                           .value_name = "PATH",
+                           .text = "tokenizer folder or file, or the word bytes"};
   SubVerb inspect{
       .name = "inspect",
       .summary = "Show header, counts, lengths and end-of-document share of token files.",
       .inputs = "PREFIX...",
       .min_inputs = 1,
       .max_inputs = SubVerb::kMany,
-      .flags = {{.name = "full", .text = "check every entry of the index, not the header only"}},
-      .example = "sextant data inspect data/pages"};
+      .flags = {tokenizer,
+                {.name = "documents",
+                 .value = Value::kInt,
+                 .value_name = "N",
+                 .text = "documents shown as text when a tokenizer is given (default 3)"},
+                {.name = "full", .text = "read every token, too"}},
+      .example = "sextant data inspect data/pages --tokenizer runs/vocab"};
+  SubVerb lint{.name = "lint",
+               .summary = "Check every entry of token files; exit 5 if one has a fault.",
+               .inputs = "PREFIX...",
+               .min_inputs = 1,
+               .max_inputs = SubVerb::kMany,
+               .flags = {tokenizer},
+               .example = "sextant data lint data/*.idx"};
   return {.name = "data",
           .aliases = {},
           .program = Program::kSextant,
           .summary = "token datasets",
           .default_sub = "",
-          .subs = {inspect}};
+          .subs = {inspect, lint}};
 }
 
 Verb doctor_verb() {
