@@ -234,7 +234,7 @@ TEST(Pack, SurvivesKillsAtRandomPoints) {
     for (int attempt = 0; attempt < 4; ++attempt) {
       // The child kills itself at its n-th look at `stop`, or, further on, while the parent watches
       // the clock.
-      const std::uint64_t at = 1 + random.u64(draw++) % 12;
+      const std::uint64_t at = 1 + random.u64(draw++) % 6;
       const pid_t child = fork();
       ASSERT_GE(child, 0);
       if (child == 0) {
