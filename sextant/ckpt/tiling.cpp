@@ -95,8 +95,8 @@ Result<void> check_boxes(const std::string& name, const StoredTensor& tensor, st
     if (chunk.kind == Chunk::Kind::kFlat)
       return corrupt(name, "flat ranges beside boxes that are none");
     chunks.push_back(&chunk);
-    volume += chunk.num_elements();  // each is at most `total`, and there are fewer than 2^32
-    if (volume > total) return corrupt(name, "chunks overlap");
+    if (chunk.num_elements() > total - volume) return corrupt(name, "chunks overlap");
+    volume += chunk.num_elements();
   }
   std::sort(chunks.begin(), chunks.end(),
             [](const Chunk* a, const Chunk* b) { return a->offset < b->offset; });
