@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "sextant/base/fs.h"
 #include "tests/support/test_data.h"
 
