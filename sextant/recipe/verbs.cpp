@@ -67,6 +67,37 @@ Verb crawl_verb() {
           .subs = {run, inspect, report, verify}};
 }
 
+FlagSpec json_key_flag() {
+  return {.name = "json-key",
+          .value = Value::kText,
+          .value_name = "NAME",
+          .text = "field of JSON lines that holds the text (default text)"};
+}
+
+FlagSpec special_flag() {
+  return {.name = "special",
+          .value = Value::kText,
+          .value_name = "POLICY",
+          .text = "special tokens inside the text",
+          .key = "tokenizer.special",
+          .choices = {"text", "allow", "error"}};
+}
+
+FlagSpec format_flag() {
+  return {.name = "format",
+          .value = Value::kText,
+          .value_name = "FORM",
+          .text = "ids as numbers in text, or raw little-endian (default text)",
+          .choices = {"text", "u16", "u32"}};
+}
+
+FlagSpec interval_flag() {
+  return {.name = "interval",
+          .value = Value::kBytes,
+          .value_name = "BYTES",
+          .text = "text between two saved states (default 64MiB)"};
+}
+
 Verb tokenize_verb() {
   const std::vector<std::string> groups{"run", "log", "tokenizer"};
   SubVerb pack{
@@ -82,10 +113,16 @@ Verb tokenize_verb() {
                  .value_name = "PREFIX",
                  .text = "writes PREFIX.bin and PREFIX.idx (default <out>/tokens)"},
                 tokenizer_flag(),
-                {.name = "json-key",
+                json_key_flag(),
+                {.name = "heldout-prefix",
                  .value = Value::kText,
-                 .value_name = "NAME",
-                 .text = "field of JSON lines that holds the text (default text)"},
+                 .value_name = "PREFIX",
+                 .text = "writes a share of the documents to PREFIX.bin and PREFIX.idx instead"},
+                {.name = "heldout-share",
+                 .value = Value::kFloat,
+                 .value_name = "SHARE",
+                 .text = "share of the documents that is held out (default 0.05)"},
+                interval_flag(),
                 {.name = "no-eod", .text = "no end-of-document token behind each document"}},
       .example =
           "sextant tokenize pack runs/crawl/docs-*.jsonl.zst --tokenizer runs/vocab "
@@ -103,10 +140,17 @@ Verb tokenize_verb() {
                  .value_name = "N",
                  .text = "tokens in the vocabulary",
                  .key = "tokenizer.vocab_size"},
-                {.name = "json-key",
+                {.name = "add-special",
                  .value = Value::kText,
-                 .value_name = "NAME",
-                 .text = "field of JSON lines that holds the text (default text)"}},
+                 .value_name = "TEXT",
+                 .text = "a further special token behind <|endoftext|>",
+                 .repeatable = true},
+                json_key_flag(),
+                interval_flag(),
+                {.name = "interval-merges",
+                 .value = Value::kInt,
+                 .value_name = "N",
+                 .text = "merges between two saved states (default 2000)"}},
       .example =
           "sextant tokenize train runs/crawl/docs-*.jsonl.zst --vocab-size 8k --out runs/vocab"};
   SubVerb encode{.name = "encode",
@@ -116,12 +160,8 @@ Verb tokenize_verb() {
                  .recipe = kOptionalRecipe,
                  .groups = groups,
                  .flags = {tokenizer_flag(),
-                           {.name = "special",
-                            .value = Value::kText,
-                            .value_name = "POLICY",
-                            .text = "special tokens inside the text",
-                            .key = "tokenizer.special",
-                            .choices = {"text", "allow", "error"}},
+                           special_flag(),
+                           format_flag(),
                            {.name = "pieces", .text = "show the pieces the text is split into"}},
                  .example = "echo hello | sextant tokenize encode --tokenizer runs/vocab"};
   SubVerb decode{
@@ -131,14 +171,33 @@ Verb tokenize_verb() {
       .max_inputs = 1,
       .recipe = kOptionalRecipe,
       .groups = groups,
-      .flags = {tokenizer_flag()},
+      .flags = {tokenizer_flag(),
+                format_flag(),
+                {.name = "lossy", .text = "U+FFFD for an id that is not assigned, not a fault"}},
       .example = "echo 31373 995 | sextant tokenize decode --tokenizer r50k_base.tiktoken"};
+  SubVerb count{
+      .name = "count",
+      .summary = "Count tokens and bytes per token of files.",
+      .inputs = "FILE...",
+      .min_inputs = 1,
+      .max_inputs = SubVerb::kMany,
+      .recipe = kOptionalRecipe,
+      .groups = groups,
+      .flags = {tokenizer_flag(), special_flag(), json_key_flag()},
+      .example = "sextant tokenize count runs/crawl/docs-*.jsonl.zst --tokenizer runs/vocab"};
+  SubVerb inspect{
+      .name = "inspect",
+      .summary = "Show a vocabulary: counts, special tokens, longest tokens, fingerprint.",
+      .recipe = kOptionalRecipe,
+      .groups = groups,
+      .flags = {tokenizer_flag()},
+      .example = "sextant tokenize inspect --tokenizer runs/vocab"};
   return {.name = "tokenize",
           .aliases = {"tokenizer"},
           .program = Program::kSextant,
           .summary = "vocabularies, encoding, and documents to tokens",
           .default_sub = "pack",
-          .subs = {pack, train, encode, decode}};
+          .subs = {pack, train, encode, decode, count, inspect}};
 }
 
 Verb data_verb() {

@@ -22,17 +22,15 @@ bool is_ascii_alnum(char c) {
   return (c >= '0' && c <= '9') || (lower >= 'a' && lower <= 'z');
 }
 
-// End of the first part of at least `part_bytes`; 0 when there is no place to cut yet. Looks from
-// `from` on.
-std::size_t find_cut(const std::string& text, std::size_t part_bytes, std::size_t from) {
-  for (std::size_t i = std::max(from, part_bytes); i + 1 < text.size(); ++i) {
+}  // namespace
+
+std::size_t find_safe_cut(std::string_view text, std::size_t min_bytes, std::size_t from) {
+  for (std::size_t i = std::max(from, min_bytes); i + 1 < text.size(); ++i) {
     if (text[i] == '\n' && i > 0 && is_ascii_visible(text[i - 1]) && is_ascii_alnum(text[i + 1]))
       return i + 1;
   }
   return 0;
 }
-
-}  // namespace
 
 struct TextSource::State {
   std::vector<std::filesystem::path> files;
@@ -97,7 +95,7 @@ struct TextSource::State {
 
   Result<std::optional<std::string>> next_part() {
     while (true) {
-      if (const std::size_t cut = find_cut(pending, part_bytes, looked_at); cut != 0) {
+      if (const std::size_t cut = find_safe_cut(pending, part_bytes, looked_at); cut != 0) {
         std::string part = pending.substr(0, cut);
         pending.erase(0, cut);
         looked_at = 0;

@@ -6,11 +6,17 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sextant/base/result.h"
 
 namespace sx {
+
+/// First place, of those behind at least `min_bytes` bytes, where `text` may be cut without
+/// changing a piece of any split rule; 0 when there is none. Places before `from` are known to be
+/// none.
+std::size_t find_safe_cut(std::string_view text, std::size_t min_bytes, std::size_t from = 0);
 
 /// The texts of several files, one after the other: documents of JSON-lines files (`.jsonl`, plain,
 /// `.gz` or `.zst`), and parts of any other file, which is taken as plain text.

@@ -43,7 +43,7 @@ struct VocabTrainingReport {
   std::string fingerprint;
   std::uint64_t resumes = 0;  ///< times an unfinished training was taken up
   std::uint64_t max_repeated_bytes =
-      0;  ///< most text one resume counted again: at most one interval
+      0;  ///< most text one resume counted again: at most one interval and a document
   std::uint64_t max_repeated_merges =
       0;                          ///< most merges one resume made again: at most one interval
   bool stopped = false;           ///< `stop` said so; the same call goes on

@@ -1,0 +1,68 @@
+#include "apps/sextant/cmd_tokenize.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "apps/sextant/tokenize_setup.h"
+#include "sextant/base/check.h"
+
+namespace sx {
+
+Tokenizer load_tokenizer(const Invocation& invocation) {
+  const TokenizerKeys& keys = invocation.recipe->tokenizer;
+  if (keys.kind == TokenizerKind::kBytes) return Tokenizer::bytes();
+  if (keys.path.empty()) {
+    throw ConfigError(
+        Diagnostic{.number = 7,
+                   .what = "no tokenizer is named",
+                   .where = "tokenizer.path",
+                   .rule = "a folder of `tokenize train`, a .tiktoken file, or the word bytes",
+                   .next = "--tokenizer PATH, or --tokenizer bytes"});
+  }
+  auto tokenizer = Tokenizer::load(keys.path);
+  if (!tokenizer.ok()) fail(tokenizer.error(), "sextant tokenize inspect --tokenizer PATH");
+  return std::move(tokenizer).value();
+}
+
+EncodeOptions encode_options(const Invocation& invocation) {
+  EncodeOptions options;
+  switch (invocation.recipe->tokenizer.special) {
+    case SpecialTokens::kText: options.special = SpecialHandling::kText; break;
+    case SpecialTokens::kAllow: options.special = SpecialHandling::kAllow; break;
+    case SpecialTokens::kError: options.special = SpecialHandling::kError; break;
+  }
+  return options;
+}
+
+void fail(const Error& error, const std::string& next) {
+  const Diagnostic fault = to_diagnostic(error, next);
+  if (fault.exit == ExitCode::kUser) throw ConfigError(fault);
+  throw IoError(fault);
+}
+
+bool print_result(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
+    return true;
+  if (errno == EPIPE) return false;
+  fail(Error{ErrorKind::kIo, std::string("cannot write: ") + std::strerror(errno),
+             "standard output"},
+       "df -h .");
+}
+
+int run_tokenize(const Invocation& invocation) {
+  struct Sub {
+    const char* name;
+    int (*run)(const Invocation&);
+  };
+  const Sub subs[] = {{"pack", tokenize_pack},     {"train", tokenize_train},
+                      {"encode", tokenize_encode}, {"decode", tokenize_decode},
+                      {"count", tokenize_count},   {"inspect", tokenize_inspect}};
+  for (const Sub& sub : subs) {
+    if (invocation.sub->name == sub.name) return sub.run(invocation);
+  }
+  SX_CHECK(false, "the verb table names tokenize {}, which has no code", invocation.sub->name);
+  return 1;
+}
+
+}  // namespace sx

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "sextant/recipe/command_line.h"
+#include "sextant/token/tokenizer.h"
+
+namespace sx {
+
+/// What the sub-verbs of `tokenize` share.
+
+/// The tokenizer that tokenizer.path and tokenizer.kind name. Throws ConfigError, IoError.
+Tokenizer load_tokenizer(const Invocation& invocation);
+/// tokenizer.special as the encoder takes it.
+EncodeOptions encode_options(const Invocation& invocation);
+/// Ends the verb with the four lines that tell of `error`.
+[[noreturn]] void fail(const Error& error, const std::string& next);
+/// Result on standard output; a reader that went away is no fault. False when nobody reads any
+/// more.
+bool print_result(std::string_view text);
+
+int tokenize_train(const Invocation& invocation);
+int tokenize_pack(const Invocation& invocation);
+int tokenize_encode(const Invocation& invocation);
+int tokenize_decode(const Invocation& invocation);
+int tokenize_count(const Invocation& invocation);
+int tokenize_inspect(const Invocation& invocation);
+
+}  // namespace sx
