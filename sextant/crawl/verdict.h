@@ -18,7 +18,6 @@ namespace sx {
   X(kPayloadChunked, "payload.chunked", "chunked body without a single good chunk")                \
   X(kPayloadContentEncoding, "payload.content_encoding", "content encoding that cannot be undone") \
   X(kPayloadEmpty, "payload.empty", "no body")                                                     \
-  X(kPayloadTruncated, "payload.truncated", "body cut by the archive, dropped by choice")          \
   X(kDecodeFailed, "decode.failed",                                                                \
     "characters that cannot be decoded: other encoding, or not the declared one")                  \
   X(kDecodeBinary, "decode.binary", "mostly control bytes")                                        \
