@@ -357,9 +357,9 @@ ParsedCommandLine parse_command_line(Program program, std::span<const std::strin
 
 bool Invocation::has(std::string_view flag) const { return values.contains(std::string(flag)); }
 
-std::string Invocation::text(std::string_view flag, std::string fallback) const {
+std::string Invocation::text(std::string_view flag, const std::string& fallback) const {
   const auto found = values.find(std::string(flag));
-  return found == values.end() ? std::move(fallback) : found->second.back();
+  return found == values.end() ? fallback : found->second.back();
 }
 
 std::int64_t Invocation::integer(std::string_view flag, std::int64_t fallback) const {

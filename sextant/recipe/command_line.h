@@ -87,7 +87,7 @@ struct Invocation {
   bool has(std::string_view flag) const;
   /// Value of a flag of the verb; `fallback` when it was not given. The type was checked by the
   /// parser.
-  std::string text(std::string_view flag, std::string fallback = {}) const;
+  std::string text(std::string_view flag, const std::string& fallback = {}) const;
   std::int64_t integer(std::string_view flag, std::int64_t fallback) const;
   double number(std::string_view flag, double fallback) const;
   std::vector<std::string> texts(std::string_view flag) const;
