@@ -8,6 +8,7 @@
 #include "sextant/base/env.h"
 #include "sextant/base/log.h"
 #include "sextant/base/run_folder.h"
+#include "sextant/base/signals.h"
 #include "sextant/recipe/open_run.h"
 #include "sextant/tensor/rank_thread.h"
 #include "sextant/train/explain_step.h"
@@ -67,6 +68,7 @@ int run_train(const Invocation& invocation) {
                              .eval_only = eval_only,
                              .quiet = invocation.quiet,
                              .command = invocation.command};
+  signals::set_stop_deadline(recipe.checkpoint.stop_deadline);
   const TrainOutcome outcome = run_training(options, inputs);
   if (invocation.json) fmt::print("{}\n", outcome.summary.dump());
   if (!invocation.quiet && !eval_only) {

@@ -45,7 +45,9 @@ ParallelModel parallelize(const ModelShape& shape, RunContext& run) {
            uninitialized_parameters(*model.decoder).front());
 
   model.grads = std::make_unique<MainGrads>(*model.decoder);
-  model.ddp = std::make_unique<Ddp>(*model.grads, run.world);
+  switch (recipe.parallelism.zero) {
+    case Zero::kDdp: model.ddp = std::make_unique<Ddp>(*model.grads, run.world); break;
+  }
 
   std::vector<OptimParam> params;
   for (const GradSlot& slot : model.grads->slots()) {

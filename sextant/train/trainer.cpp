@@ -297,7 +297,11 @@ TrainOutcome run_training(const TrainOptions& options, const TrainInputs& inputs
 
   RunOutcome outcome;
   run_ranks(recipe.parallelism.dp_replicate,
-            [&](Communicator& world) {
+            [&](Communicator& threads) {
+              Communicator solo = Communicator::solo();
+              const bool alone =
+                  recipe.comm.transport == TransportKind::kSolo;  // resolved: one rank
+              Communicator& world = alone ? solo : threads;
               RankTrainer trainer(plan, world);
               const RunOutcome own = options.eval_only ? trainer.run_eval_only() : trainer.run();
               if (world.coord() == 0) outcome = own;
