@@ -17,13 +17,17 @@ def keys_of(root):
     return [line.split(" | ")[0] for line in table.splitlines() if line]
 
 
-def is_read(key, text, aliases):
-    group, leaf = key.rsplit(".", 1)
-    if re.search(rf"(?:\.|->){re.escape(key)}\b", text):
-        return True
-    return any(re.search(rf"\b{re.escape(name)}\.{re.escape(rest)}\b", text)
-               for prefix, name in aliases if key.startswith(prefix + ".")
-               for rest in [key[len(prefix) + 1:]])
+def keys_read(text, keys, aliases):
+    """The keys among `keys` that the member accesses of a source name."""
+    found = set()
+    for chain in set(re.findall(r"\w*(?:\)?(?:\.|->)\w+)+", text)):
+        parts = re.split(r"\.|->", chain.replace(")", ""))
+        for begin in range(1, len(parts)):
+            found |= {".".join(parts[begin:begin + size]) for size in (2, 3)}
+        for group, name in aliases:
+            if parts[0] == name:
+                found |= {f"{group}." + ".".join(parts[1:1 + size]) for size in (1, 2)}
+    return found & keys
 
 
 def aliases_of(text, groups):
@@ -49,7 +53,7 @@ def main(root):
             aliases = aliases_of(text, groups)
             if "to_model_shape(" in text:
                 unread -= {key for key in keys if key.startswith("model.")}
-            unread = {key for key in unread if not is_read(key, text, aliases)}
+            unread -= keys_read(text, unread, aliases)
     unread -= {key for key, other in TURNED_INTO.items() if other not in unread}
     for key in sorted(unread):
         print(f"{key} is in the key table and no code reads it")
@@ -59,12 +63,15 @@ def main(root):
 
 
 def self_test():
-    assert is_read("run.seed", "x = recipe.run.seed;", [])
-    assert is_read("run.seed", "call.recipe->run.seed + 1", [])
-    assert not is_read("run.seed", "recipe.run.seeds", [])
+    assert keys_read("x = recipe.run.seed;", {"run.seed"}, []) == {"run.seed"}
+    assert keys_read("call.recipe->run.seed + 1", {"run.seed"}, []) == {"run.seed"}
+    assert keys_read("loaded.recipe.get().run.seed", {"run.seed"}, []) == {"run.seed"}
+    assert keys_read("recipe.run.seeds", {"run.seed"}, []) == set()
     assert aliases_of("const auto& html = recipe.crawl.html;", ["crawl.html"]) == [("crawl.html", "html")]
     assert aliases_of("f(const LrSchedulerKeys& keys)", ["lr_scheduler"]) == [("lr_scheduler", "keys")]
-    assert is_read("crawl.html.max_depth", "html.max_depth", [("crawl.html", "html")])
+    depth = {"crawl.html.max_depth"}
+    assert keys_read("html.max_depth", depth, [("crawl.html", "html")]) == depth
+    assert keys_read("crawl.html.max_depth", depth, [("crawl", "crawl")]) == depth
 
 
 if __name__ == "__main__":
