@@ -132,13 +132,14 @@ sx::Funnel crawl_funnel() {
 /// Titles as pages of the open web have them: markup, scripts, direction marks, broken UTF-8, and
 /// no end.
 std::vector<std::string> hostile_texts() {
+  using namespace std::string_literals;
   return {"</script><script>document.title='owned'</script>",
           "</title></style></svg><img src=\"https://evil.example/x.png\" onerror=\"alert(1)\">",
           "\"' onmouseover='alert(1)' x=\"",
           "<!--<script>",
           "&lt;b&gt; &amp;amp; &#x3c;script&#x3e;",
           "]]><iframe src=javascript:alert(1)></iframe>",
-          std::string("control \x01\x02\x1b[31m and nul \0 inside", 34),
+          "control \x01\x02\x1b[31m and nul \0 inside"s,
           "broken \xff\xc3( utf-8 \xed\xa0\x80",
           "\u202eright-to-left override\u202c and \u2066isolate",
           std::string(5000, 'W'),

@@ -151,6 +151,7 @@ TEST(TrainReport, SummaryAndWarnings) {
   report.metrics.rows[2].set("tokens_per_s", 100.0);
   report.metrics.torn = true;
   report.num_params = 77;
+  report.extra = {{"repeated_steps", 4}};
   StepTrace trace;
   trace.duration_us = 1e6;  // nothing explains it
   report.ranks = {{trace}};
@@ -161,6 +162,7 @@ TEST(TrainReport, SummaryAndWarnings) {
   EXPECT_EQ(data["held_out_ppl"], std::exp(6.5));
   EXPECT_EQ(data["nonfinite_steps"], 1);
   EXPECT_EQ(data["params"], 77);
+  EXPECT_EQ(data["repeated_steps"], 4);
   const std::string html = make_train_page(report).html();
   EXPECT_TRUE(has(html, "1 logged step had a loss that is not finite"));
   EXPECT_TRUE(has(html, "The model is no better than counting tokens"));

@@ -402,6 +402,9 @@ ordered_json train_summary(const TrainReport& report) {
   }
   out["nonfinite_steps"] = count_nonfinite(metrics);
   out["resumes"] = metrics.resumes;
+  if (report.extra.is_object()) {
+    for (const auto& [key, value] : report.extra.items()) out[key] = value;
+  }
   return out;
 }
 

@@ -26,6 +26,8 @@ struct TrainReport {
   std::string sample_prompt, sample_text;                     ///< may be empty
   std::vector<std::pair<std::string, std::string>> files;     ///< relative path, what it holds
   std::vector<PageWarning> warnings;
+  /// Further members of the summary (object or null): what the trainer knows and no file of the run holds.
+  nlohmann::ordered_json extra;
 };
 
 /// What `train --json` prints and the page's data block holds: steps, tokens, first_loss,
