@@ -191,6 +191,7 @@ sx::Page crawl_page() {
 
 ordered_json demo_summary() {
   return {
+      {"records", 2380},
       {"pages", 2380},
       {"documents", 2140},
       {"dropped", {{"not HTML", 17}, {"unknown charset", 14}, {"no text", 52}, {"too short", 157}}},

@@ -6,11 +6,8 @@
 #include <fmt/format.h>
 
 #include "apps/sextant/crawl_inspect.h"
-#include "sextant/base/clock.h"
 #include "sextant/base/progress.h"
 #include "sextant/base/signals.h"
-#include "sextant/base/thread_pool.h"
-#include "sextant/base/version.h"
 #include "sextant/crawl/crawl_report.h"
 #include "sextant/crawl/shard_runner.h"
 #include "sextant/recipe/open_run.h"
@@ -46,21 +43,6 @@ std::vector<fs::path> inputs_of(const Invocation& invocation) {
                                  .next = "sextant crawl pages/*.warc.gz --out runs/crawl"});
   }
   return take(expand_inputs(inputs), "ls -l " + inputs.front());
-}
-
-PageFacts facts_of(const std::string& subject, double seconds,
-                   const std::vector<std::string>& command) {
-  PageFacts facts;
-  facts.title = "Crawl";
-  facts.subject = subject;
-  facts.when_utc = utc_timestamp(unix_microseconds()).substr(0, 16) + " UTC";
-  std::replace(facts.when_utc.begin(), facts.when_utc.end(), 'T', ' ');
-  facts.seconds = seconds;
-  facts.hardware = fmt::format("{} CPU cores", usable_cores());
-  facts.version = fmt::format("{} ({})", version().version, version().git_commit);
-  for (const std::string& word : command)
-    facts.command += (facts.command.empty() ? "" : " ") + word;
-  return facts;
 }
 
 void print_table(const CrawlSummary& s) {
@@ -114,8 +96,9 @@ int run_crawl_verb(const Invocation& invocation) {
   const Json examples = crawl_examples_json(summary);
   const std::string next = "df -h " + run.folder.path().string();
   take(write_file_atomic(run.folder.file("examples.json"), examples.dump(1) + "\n"), next);
-  take(make_crawl_page(facts_of(subject_of(inputs), summary.seconds, invocation.command), json,
-                       examples)
+  take(make_crawl_page(
+           make_page_facts("Crawl", subject_of(inputs), summary.seconds, invocation.command), json,
+           examples)
            .write(run.folder.file("report.html")),
        next);
   take(write_file_atomic(run.folder.file("summary.json"), json.dump(1) + "\n"), next);
@@ -159,8 +142,9 @@ int run_report(const Invocation& invocation) {
   const std::string subject =
       files.size() == 1 ? fs::path(files[0].at("path").get<std::string>()).filename().string()
                         : fmt::format("{} archives", files.size());
-  take(make_crawl_page(facts_of(subject, summary.value("seconds", 0.0), invocation.command),
-                       summary, examples)
+  take(make_crawl_page(
+           make_page_facts("Crawl", subject, summary.value("seconds", 0.0), invocation.command),
+           summary, examples)
            .write(run / "report.html"),
        "df -h " + run.string());
   std::printf("report: %s\n", (run / "report.html").c_str());

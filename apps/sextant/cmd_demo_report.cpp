@@ -4,11 +4,8 @@
 
 #include <sstream>
 
-#include "sextant/base/clock.h"
 #include "sextant/base/diagnostic.h"
 #include "sextant/base/fs.h"
-#include "sextant/base/thread_pool.h"
-#include "sextant/base/version.h"
 #include "sextant/trace/demo_report.h"
 
 namespace sx {
@@ -69,16 +66,13 @@ Json collect(const fs::path& folder) {
 }
 
 PageFacts facts_of(const Json& summary) {
-  PageFacts facts;
-  facts.title = "Demo: from web pages to a language model";
-  facts.subject = fmt::format("{} documents, {} tokens", summary["documents"].get<std::int64_t>(),
-                              summary["tokens"].get<std::int64_t>());
-  facts.when_utc = utc_timestamp(unix_microseconds()).substr(0, 16).replace(10, 1, " ") + " UTC";
-  for (const Json& stage : summary["stages"]) facts.seconds += stage["seconds"].get<double>();
-  facts.hardware = fmt::format("{} CPU cores", usable_cores());
-  facts.version = version().version + " (" + version().git_commit + ")";
-  facts.command = "./sx demo";
-  return facts;
+  double seconds = 0;
+  for (const Json& stage : summary["stages"]) seconds += stage["seconds"].get<double>();
+  return make_page_facts(
+      "Demo: from web pages to a language model",
+      fmt::format("{} documents, {} tokens", summary["documents"].get<std::int64_t>(),
+                  summary["tokens"].get<std::int64_t>()),
+      seconds, {"./sx", "demo"});
 }
 
 void print_answer(const Json& summary, const fs::path& report) {

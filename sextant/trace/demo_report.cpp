@@ -99,23 +99,24 @@ void add_learning(Page& page, const ordered_json& summary) {
 }
 
 void add_crawl(Page& page, const ordered_json& summary) {
-  const auto pages = number_at(summary, "pages"), documents = number_at(summary, "documents");
+  const auto pages = number_at(summary, "records"), documents = number_at(summary, "documents");
   if (!pages || !documents) return;
-  FunnelStage stage{"pages to documents", static_cast<std::int64_t>(*documents), {}};
+  FunnelStage stage{"records to documents", static_cast<std::int64_t>(*documents), {}};
   double dropped = 0;
   for (const auto& [reason, count] : pairs_at(summary, "dropped")) {
     stage.drops.push_back({reason, static_cast<std::int64_t>(count), {}});
     dropped += std::floor(count);
   }
   if (*documents + dropped != *pages) {
-    page.warn({fmt::format("{} pages went in, {} came out, {} were dropped with a reason",
-                           count_text(*pages), count_text(*documents), count_text(dropped)),
-               "pages are missing from the account: a defect of the count", ""});
+    page.warn(
+        {fmt::format("{} records went in, {} documents came out, {} were dropped with a reason",
+                     count_text(*pages), count_text(*documents), count_text(dropped)),
+         "records are missing from the account: a defect of the count", ""});
     return;
   }
   Funnel funnel{"What was kept, what dropped, why?",
                 "One bar per stage, as wide as what entered.",
-                "pages",
+                "records",
                 static_cast<std::int64_t>(*pages),
                 {stage}};
   Page::Section& section = page.section("Pages");

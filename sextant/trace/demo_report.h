@@ -19,7 +19,7 @@ struct DemoLink {
 /// The front page of `./sx demo`; its data block is `summary` itself (summary.json). Keys that are
 /// read, all optional:
 ///
-///   pages, documents           counts; with dropped {reason: count} they make the funnel if they
+///   records, pages, documents  counts; records with dropped {reason: count} they make the funnel if they
 ///   add up languages {code: count}    documents by language tokens, vocab_size         of the
 ///   packed training text first_loss, last_loss, held_out_loss, unigram_entropy, bigram_entropy
 ///   nats per token tokens_per_s stages [{name, seconds}]   or stage_seconds {name: seconds}

@@ -26,6 +26,10 @@ struct PageFacts {
   std::string command;   ///< the exact command, in a box that can be copied
 };
 
+/// Facts of a page written now, on this machine, by this version. `command`: the words as typed.
+PageFacts make_page_facts(std::string title, std::string subject, double seconds,
+                          const std::vector<std::string>& command);
+
 /// One of the three to five large figures. The number is looked up in the page's data block, so the
 /// two cannot differ.
 struct AnswerFigure {

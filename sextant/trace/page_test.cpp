@@ -177,7 +177,7 @@ TEST(TrainReport, ARunThatLoggedNothing) {
 }
 
 TEST(DemoReport, TellsWhenPagesAreMissingFromTheAccount) {
-  ordered_json summary = {{"pages", 10}, {"documents", 7}, {"dropped", {{"short", 3}}}};
+  ordered_json summary = {{"records", 10}, {"pages", 8}, {"documents", 7}, {"dropped", {{"short", 3}}}};
   EXPECT_TRUE(has(make_demo_page(plain_facts(), summary, {}).html(), "7 of 10 pages kept"));
   summary["dropped"]["short"] = 2;
   const std::string html =

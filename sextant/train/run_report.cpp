@@ -7,10 +7,7 @@
 
 #include <algorithm>
 
-#include "sextant/base/clock.h"
 #include "sextant/base/diagnostic.h"
-#include "sextant/base/thread_pool.h"
-#include "sextant/base/version.h"
 #include "sextant/data/entropy.h"
 #include "sextant/recipe/key_table.h"
 #include "sextant/shape/inventory.h"
@@ -62,12 +59,6 @@ std::vector<std::pair<std::string, std::string>> changed_settings(const Resolved
   return settings;
 }
 
-std::string hardware_line() { return fmt::format("{} CPU cores", usable_cores()); }
-
-std::string join(const std::vector<std::string>& words) {
-  return fmt::format("{}", fmt::join(words, " "));
-}
-
 }  // namespace
 
 nlohmann::ordered_json eval_summary(const RunOutcome& outcome) {
@@ -85,16 +76,11 @@ nlohmann::ordered_json write_run_report(const RunFolder& folder, const ResolvedR
                                         const RunOutcome& outcome,
                                         const std::vector<std::string>& command) {
   TrainReport report;
-  const auto now = unix_microseconds();
-  report.facts.title = "Training run";
-  report.facts.subject = fmt::format("{}, {} parameters, dp_replicate {}", shape.name,
-                                     format_count(static_cast<double>(num_params(shape))),
-                                     recipe->parallelism.dp_replicate);
-  report.facts.when_utc = utc_timestamp(now).substr(0, 16).replace(10, 1, " ") + " UTC";
-  report.facts.seconds = outcome.seconds;
-  report.facts.hardware = hardware_line();
-  report.facts.version = version().version + " (" + version().git_commit + ")";
-  report.facts.command = join(command);
+  report.facts = make_page_facts("Training run",
+                                 fmt::format("{}, {} parameters, dp_replicate {}", shape.name,
+                                             format_count(static_cast<double>(num_params(shape))),
+                                             recipe->parallelism.dp_replicate),
+                                 outcome.seconds, command);
 
   if (recipe->metrics.jsonl) {
     auto metrics = read_metrics(folder.file("metrics.jsonl"));
