@@ -176,13 +176,13 @@ TEST(TrainReport, ARunThatLoggedNothing) {
   EXPECT_TRUE(has(html, "no data"));
 }
 
-TEST(DemoReport, TellsWhenPagesAreMissingFromTheAccount) {
+TEST(DemoReport, TellsWhenRecordsAreMissingFromTheAccount) {
   ordered_json summary = {{"records", 10}, {"pages", 8}, {"documents", 7}, {"dropped", {{"short", 3}}}};
-  EXPECT_TRUE(has(make_demo_page(plain_facts(), summary, {}).html(), "7 of 10 pages kept"));
+  EXPECT_TRUE(has(make_demo_page(plain_facts(), summary, {}).html(), "7 of 10 records kept"));
   summary["dropped"]["short"] = 2;
   const std::string html =
       make_demo_page(plain_facts(), summary, {{"crawl/report.html", "x"}}).html();
-  EXPECT_TRUE(has(html, "pages are missing from the account"));
+  EXPECT_TRUE(has(html, "records are missing from the account"));
   EXPECT_TRUE(has(html, "href=\"crawl/report.html\""));
   EXPECT_EQ(ordered_json::parse(data_block(html)), summary);
 }

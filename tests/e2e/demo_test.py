@@ -20,7 +20,7 @@ class Demo(unittest.TestCase):
         archive = os.path.join(cls.folder.name, "small.warc.gz")
         cls.records = pages.write_archive(archive, PAGES)
         cls.out = os.path.join(cls.folder.name, "demo")
-        cls.run = subprocess.run(
+        cls.demo = subprocess.run(
             ["tools/demo/run.sh", "--warc", archive, "--steps", "30", "--vocab", "700", "--out", cls.out],
             env={**os.environ, "SX_BIN": BIN}, capture_output=True, text=True)
 
@@ -33,8 +33,8 @@ class Demo(unittest.TestCase):
             return json.load(file)
 
     def test_exits_well_and_names_the_report(self):
-        self.assertEqual(self.run.returncode, 0, self.run.stderr[-3000:])
-        self.assertIn(os.path.join(self.out, "report.html"), self.run.stdout + self.run.stderr)
+        self.assertEqual(self.demo.returncode, 0, self.demo.stderr[-3000:])
+        self.assertIn(os.path.join(self.out, "report.html"), self.demo.stdout + self.demo.stderr)
         self.assertTrue(os.path.exists(os.path.join(self.out, "report.html")))
 
     def test_every_record_is_accounted_for(self):

@@ -49,6 +49,6 @@ stage pack "$bin/sextant" tokenize pack "$out"/crawl/docs-*.jsonl.zst --tokenize
   --output-prefix "$out/tokens/train" --heldout-prefix "$out/tokens/heldout" --heldout-share 0.04 --out "$out/pack"
 stage train "$bin/sextant" train recipes/demo.toml --set "data.paths=$out/tokens/train" \
   --set "data.eval_paths=$out/tokens/heldout" --set "tokenizer.path=$out/vocab" \
-  ${steps:+--set training.steps=$steps} --out "$out/train"
+  ${steps:+--set training.steps=$steps --set lr_scheduler.warmup_steps=$((steps / 20))} --out "$out/train"
 stage sample "$bin/sextant" sample "$out/train" --prompt "The package" --max-tokens 80 --seed 1 --json > "$out/sample.json"
 "$bin/sextant" _demo-report "$out"
