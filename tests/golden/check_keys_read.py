@@ -32,11 +32,10 @@ def keys_read(text, keys, aliases):
 
 def aliases_of(text, groups):
     """(group, local name) for `x = recipe.group` and parameters `const GroupKeys& x`."""
-    found = []
-    for group in groups:
-        found += [(group, n) for n in re.findall(rf"(\w+) = [\w.>()-]*(?:\.|->){re.escape(group)};", text)]
-        words = "".join(part.capitalize() for part in group.replace(".", "_").split("_"))
-        found += [(group, n) for n in re.findall(rf"\b{words}Keys&? (\w+)", text)]
+    words = {"".join(part.capitalize() for part in re.split(r"[._]", group)): group for group in groups}
+    found = [(words[word], name) for word, name in re.findall(r"\b(\w+)Keys&? (\w+)", text) if word in words]
+    for name, value in re.findall(r"\b(\w+) = ([^;=\n]*);", text):
+        found += [(group, name) for group in groups if value.endswith(("." + group, ">" + group))]
     return found
 
 
