@@ -6,8 +6,8 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, os.path.dirname(__file__))
-import pages  # noqa: E402
+sys.path.insert(0, "examples")
+import make_archive  # noqa: E402
 
 BIN = os.path.abspath(sys.argv.pop(1))
 PAGES = 120
@@ -18,7 +18,7 @@ class Demo(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         archive = os.path.join(cls.folder.name, "small.warc.gz")
-        cls.records = pages.write_archive(archive, PAGES)
+        cls.records = make_archive.write_archive(archive, PAGES)
         cls.out = os.path.join(cls.folder.name, "demo")
         cls.demo = subprocess.run(
             ["tools/demo/run.sh", "--warc", archive, "--steps", "30", "--vocab", "700", "--out", cls.out],

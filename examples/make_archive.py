@@ -1,6 +1,11 @@
-"""Makes a small WARC of generated HTML pages: what the end-to-end tests crawl."""
+"""Makes a small web archive (WARC, gzip by record) of generated HTML pages, for a first try and for tests.
+
+usage: python3 examples/make_archive.py FILE.warc.gz [PAGES]      default 300 pages
+"""
 import gzip
+import hashlib
 import random
+import sys
 
 SUBJECTS = ["The build daemon", "A maintainer", "The archive", "Every package", "The installer", "A mirror"]
 VERBS = ["checks", "installs", "verifies", "uploads", "rebuilds", "removes", "configures", "describes"]
@@ -21,8 +26,12 @@ def page(rng, number):
             f"<style>p {{ margin: 0 }}</style></head><body><h1>Chapter {number}</h1>\n{paragraphs}</body></html>")
 
 
+def record_id(url, kind):
+    return hashlib.sha1(f"{kind} {url}".encode()).hexdigest()[:32]
+
+
 def record(url, kind, body, extra=""):
-    head = (f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Record-ID: <urn:uuid:{abs(hash((url, kind))):032x}>\r\n"
+    head = (f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Record-ID: <urn:uuid:{record_id(url, kind)}>\r\n"
             f"WARC-Date: 2026-01-02T03:04:05Z\r\nWARC-Target-URI: {url}\r\n{extra}"
             f"Content-Length: {len(body)}\r\n\r\n").encode()
     return gzip.compress(head + body + b"\r\n\r\n", mtime=0)
@@ -45,3 +54,10 @@ def write_archive(path, num_pages, seed=1):
         out.write(response("http://pages.example/missing.html", b"<p>not here</p>", "404 Not Found"))
         out.write(response("http://pages.example/logo.png", b"\x89PNG\r\n", mime="image/png"))
     return 2 * num_pages + 2
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    records = write_archive(sys.argv[1], int(sys.argv[2]) if len(sys.argv) == 3 else 300)
+    print(f"{records} records in {sys.argv[1]}")
