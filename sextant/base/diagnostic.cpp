@@ -82,6 +82,10 @@ FatalError::FatalError(std::vector<Diagnostic> faults)
 
 Diagnostic to_diagnostic(const Error& error, std::string next) {
   const Entry entry = entry_of(error);
+  // Whatever the caller would try next, room comes first, and every verb goes on where it stopped.
+  if (entry.exit == ExitCode::kIo && entry.number == 1) {
+    next = "free space, then run the same command again";
+  }
   return {.exit = entry.exit,
           .number = entry.number,
           .what = error.message,
