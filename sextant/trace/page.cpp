@@ -20,7 +20,7 @@ constexpr std::size_t kFoldRows = 20;
 constexpr std::size_t kLongCellChars = 40;
 
 /// JSON inside <script>: "<" never appears, so no text can end the element.
-std::string script_json(std::string json) {
+std::string script_json(const std::string& json) {
   std::string out;
   out.reserve(json.size());
   for (const char c : json) {

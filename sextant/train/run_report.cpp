@@ -101,14 +101,14 @@ nlohmann::ordered_json write_run_report(const RunFolder& folder, const ResolvedR
   report.tokens_per_step = recipe->training.global_batch_size * recipe->training.seq_len;
   report.settings = changed_settings(recipe);
 
-  nlohmann::ordered_json summary = train_summary(report);
-  summary["repeated_steps"] =
+  report.extra["repeated_steps"] =
       report.ranks.empty()
           ? 0
           : repeated_steps(folder, static_cast<std::int64_t>(report.ranks[0].size()));
-  summary["skipped_steps"] = outcome.progress.skipped_steps;
-  summary["seconds"] = outcome.seconds;
-  if (outcome.heldout) summary["held_out_tokens"] = outcome.heldout->tokens;
+  report.extra["skipped_steps"] = outcome.progress.skipped_steps;
+  report.extra["seconds"] = outcome.seconds;
+  if (outcome.heldout) report.extra["held_out_tokens"] = outcome.heldout->tokens;
+  nlohmann::ordered_json summary = train_summary(report);
   if (const auto written = write_file_atomic(folder.file("summary.json"), summary.dump(2) + "\n");
       !written.ok()) {
     throw_io(written.error());
