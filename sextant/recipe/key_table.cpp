@@ -25,7 +25,7 @@ struct Range {
     return (low_open ? x > low : x >= low) && (high_open ? x < high : x <= high);
   }
   std::string to_string() const {
-    const std::string at_low = fmt::format("{} {}", low_open ? "above" : "at least", low);
+    std::string at_low = fmt::format("{} {}", low_open ? "above" : "at least", low);
     if (low != -kInfinity && high == kInfinity) return at_low;
     if (low == -kInfinity) return "";
     return fmt::format("{}{} to {}{}", low_open ? "above " : "", low, high_open ? "below " : "",
@@ -83,6 +83,12 @@ bool in_range(const Range& range, const Json& canonical) {
 }
 
 template <class T>
+bool in_range(const Range& range, const T& value, const Json& canonical) {
+  if constexpr (std::is_same_v<T, SaveInterval>) return value.steps >= 0;
+  return in_range(range, canonical);
+}
+
+template <class T>
 KeySpec make_key(std::string name, std::string text, Row row, T& (*access)(Recipe&),
                  const T& (*look)(const Recipe&)) {
   KeySpec key;
@@ -105,7 +111,7 @@ KeySpec make_key(std::string name, std::string text, Row row, T& (*access)(Recip
   };
 
   if constexpr (std::is_enum_v<T>) {
-    const std::vector<std::string> words(EnumWords<T>::words.begin(), EnumWords<T>::words.end());
+    const std::vector<std::string> words(EnumWords<T>::kWords.begin(), EnumWords<T>::kWords.end());
     key.type = "one of " + quoted(words);
     key.expects = key.type;
     key.write = [access, words](Recipe& recipe, const Json& json) {
@@ -126,11 +132,7 @@ KeySpec make_key(std::string name, std::string text, Row row, T& (*access)(Recip
       T value{};
       if (!read_value(json, value)) return KeySpec::Write::kWrongType;
       const Json canonical = write_value(value);
-      if constexpr (std::is_same_v<T, SaveInterval>) {
-        if (value.steps < 0) return KeySpec::Write::kOutOfRange;
-      } else if (!in_range(range, canonical)) {
-        return KeySpec::Write::kOutOfRange;
-      }
+      if (!in_range(range, value, canonical)) return KeySpec::Write::kOutOfRange;
       if constexpr (std::is_same_v<T, std::string>) {
         bool known = words.empty();
         for (const std::string& word : words) known = known || word == value;

@@ -23,45 +23,45 @@ struct EnumWords;
 
 template <>
 struct EnumWords<LogLevel> {
-  static constexpr std::array words{"error", "warn", "info", "debug"};
+  static constexpr std::array kWords{"error", "warn", "info", "debug"};
 };
 template <>
 struct EnumWords<Decay> {
-  static constexpr std::array words{"cosine", "linear", "sqrt", "constant"};
+  static constexpr std::array kWords{"cosine", "linear", "sqrt", "constant"};
 };
 template <>
 struct EnumWords<Dtype> {
-  static constexpr std::array words{"fp32", "fp64", "bf16"};
+  static constexpr std::array kWords{"fp32", "fp64", "bf16"};
 };
 template <>
 struct EnumWords<NonFinite> {
-  static constexpr std::array words{"halt", "skip"};
+  static constexpr std::array kWords{"halt", "skip"};
 };
 template <>
 struct EnumWords<Zero> {
-  static constexpr std::array words{"ddp"};
+  static constexpr std::array kWords{"ddp"};
 };
 template <>
 struct EnumWords<TransportKind> {
-  static constexpr std::array words{"auto", "solo", "threads"};
+  static constexpr std::array kWords{"auto", "solo", "threads"};
 };
 template <>
 struct EnumWords<OnLimit> {
-  static constexpr std::array words{"keep", "drop"};
+  static constexpr std::array kWords{"keep", "drop"};
 };
 template <>
 struct EnumWords<TokenizerKind> {
-  static constexpr std::array words{"auto", "tiktoken", "sextant", "bytes"};
+  static constexpr std::array kWords{"auto", "tiktoken", "sextant", "bytes"};
 };
 template <>
 struct EnumWords<SpecialTokens> {
-  static constexpr std::array words{"text", "allow", "error"};
+  static constexpr std::array kWords{"text", "allow", "error"};
 };
 
 /// The word of an enumeration's value: to_word(Decay::kCosine) is "cosine".
 template <class E>
 const char* to_word(E value) {
-  return EnumWords<E>::words.at(static_cast<std::size_t>(value));
+  return EnumWords<E>::kWords.at(static_cast<std::size_t>(value));
 }
 
 /// Reads `json` into `out`; returns false when the type is wrong. Numbers may come as strings with
