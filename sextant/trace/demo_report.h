@@ -19,10 +19,12 @@ struct DemoLink {
 /// The front page of `./sx demo`; its data block is `summary` itself (summary.json). Keys that are
 /// read, all optional:
 ///
-///   records, pages, documents  counts; records with dropped {reason: count} they make the funnel if they
-///   add up languages {code: count}    documents by language tokens, vocab_size         of the
-///   packed training text first_loss, last_loss, held_out_loss, unigram_entropy, bigram_entropy
-///   nats per token tokens_per_s stages [{name, seconds}]   or stage_seconds {name: seconds}
+///   records, pages, documents  counts; with dropped {reason: count} the funnel, if they add up
+///   languages {code: count}    documents by language
+///   tokens, vocab_size         of the packed training text
+///   first_loss, last_loss, held_out_loss, unigram_entropy, bigram_entropy   nats per token
+///   tokens_per_s
+///   stages [{name, seconds}]   or stage_seconds {name: seconds}
 ///   sample_prompt, sample
 Page make_demo_page(const PageFacts& facts, const nlohmann::ordered_json& summary,
                     const std::vector<DemoLink>& links);
