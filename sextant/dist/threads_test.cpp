@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
@@ -14,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <ctime>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -384,6 +386,27 @@ TEST(ThreadsWaiting, SixteenRanksMakeTwoThousandSmallCollectives) {
     }
   });
   EXPECT_LT(seconds_since(start), 30.0);
+}
+
+TEST(ThreadsMemory, CallsThatAllRanksHavePassedAreFreed) {
+  const auto resident_bytes = [] {
+    std::ifstream statm("/proc/self/statm");
+    std::int64_t pages = 0;
+    statm >> pages >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+  };
+  rank_test(2, [&](Communicator& world) {
+    at::Tensor t = filled(4096, 1.0);  // 16 KiB: the largest input that is copied at the start
+    const auto reduce = [&](int times) {
+      for (int i = 0; i < times; ++i) world.start_all_reduce(t, ReduceOp::kMax).wait();
+    };
+    reduce(100);
+    world.barrier();
+    const std::int64_t before = resident_bytes();
+    reduce(4000);  // 128 MiB of copies
+    world.barrier();
+    EXPECT_LT(resident_bytes() - before, std::int64_t{32} << 20);
+  });
 }
 
 TEST(ThreadsWaiting, AWaitingRankSleeps) {

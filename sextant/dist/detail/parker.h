@@ -9,8 +9,11 @@ namespace sx::detail {
 /// Where one thread sleeps until others have changed something it waits for. (std::atomic::wait has
 /// no time-out.)
 ///
-///   for (;;) { const auto seen = parker.epoch(); if (condition()) break; parker.park(seen,
-///   remaining); }
+///   for (;;) {
+///     const auto seen = parker.epoch();
+///     if (condition()) break;
+///     parker.park(seen, remaining);
+///   }
 ///
 /// A change made before `notify()` is seen by the condition, or the epoch differs and `park`
 /// returns at once.

@@ -168,9 +168,8 @@ bool CollectiveOperation::advance_all_reduce() {
     return true;
   }
   // Large: this rank folds its slice in place. Only it reads that slice of anybody's input, so
-  //        writing it is safe; and a
-  // peer that says "reduced" has read its slice of our input, so pulling the result over it is safe
-  // too.
+  // writing it is safe; and a peer that says "reduced" has read its slice of our input, so pulling
+  // the result over it is safe too.
   if (!folded_) {
     const auto [begin, end] = reduce_slice(coord);
     fold_range(begin, end, out + begin * element_bytes_);

@@ -68,10 +68,9 @@ class ThreadGroup {
  public:
   ThreadGroup(std::int64_t degree, AxisSet axis);
   AxisSet axis() const { return axis_; }
-  /// The empty element before the first call of a coord.
-  const std::shared_ptr<Published>& head(std::int64_t coord) const {
-    return heads_[static_cast<std::size_t>(coord)];
-  }
+  /// By coord, the empty element before its first call. Each member takes them once; the last one
+  /// leaves none behind, so that calls all members have passed are freed.
+  std::vector<std::shared_ptr<Published>> take_heads();
   Channel& channel(std::int64_t from, std::int64_t to) {
     return channels_[static_cast<std::size_t>(from * degree_ + to)];
   }
@@ -79,7 +78,9 @@ class ThreadGroup {
  private:
   std::int64_t degree_;
   AxisSet axis_;
+  std::mutex heads_mutex_;
   std::vector<std::shared_ptr<Published>> heads_;
+  std::int64_t num_taken_ = 0;
   std::vector<Channel> channels_;
 };
 
@@ -117,7 +118,7 @@ class ThreadMember {
   std::uint64_t p2p_sequence_ = 0;  // of the next send or receive
   std::uint64_t history_ = 0;
   std::shared_ptr<Published> tail_;                  // own last call
-  std::vector<std::shared_ptr<Published>> cursors_;  // last call seen of each coord
+  std::vector<std::shared_ptr<Published>> cursors_;  // last call seen of each other coord
   std::deque<CollectiveOperation*> open_;            // own collectives from open_begin_ on
   std::uint64_t open_begin_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "sextant/base/check.h"
 #include "sextant/dist/detail/thread_group.h"
 
 namespace sx::detail {
@@ -10,7 +11,12 @@ namespace sx::detail {
 Published::~Published() {
   // A long chain that only this element holds would otherwise be freed by as many nested calls.
   std::shared_ptr<Published> rest = std::move(next);
-  while (rest && rest.use_count() == 1) rest = std::move(rest->next);
+  while (rest && rest.use_count() == 1) {
+    // Copied, not moved: a peer that let go of `rest` a moment ago has read the same pointer.
+    std::shared_ptr<Published> after =
+        rest->has_next.load(std::memory_order_acquire) ? rest->next : nullptr;
+    rest = std::move(after);
+  }
 }
 
 ThreadGroup::ThreadGroup(std::int64_t degree, AxisSet axis)
@@ -19,14 +25,19 @@ ThreadGroup::ThreadGroup(std::int64_t degree, AxisSet axis)
     heads_.push_back(std::make_shared<Published>());
 }
 
+std::vector<std::shared_ptr<Published>> ThreadGroup::take_heads() {
+  const std::lock_guard lock(heads_mutex_);
+  SX_CHECK(num_taken_ < degree_, "a group of {} ranks has one member more", degree_);
+  return ++num_taken_ < degree_ ? heads_ : std::exchange(heads_, {});
+}
+
 ThreadMember::ThreadMember(ThreadWorld& world, std::shared_ptr<ThreadGroup> group, GroupInfo info)
     : world_(world),
       group_(std::move(group)),
       info_(std::move(info)),
       rank_(world.rank(info_.global_ranks[static_cast<std::size_t>(info_.coord)])),
-      tail_(group_->head(info_.coord)) {
-  for (std::int64_t coord = 0; coord < info_.degree(); ++coord)
-    cursors_.push_back(group_->head(coord));
+      cursors_(group_->take_heads()) {
+  tail_ = std::exchange(cursors_[static_cast<std::size_t>(info_.coord)], nullptr);
 }
 
 std::shared_ptr<ThreadOperation> ThreadMember::start(Operation operation,
