@@ -16,16 +16,17 @@ struct DemoLink {
   std::string text;
 };
 
-/// The front page of `./sx demo`; its data block is `summary` itself (summary.json). Keys that are
-/// read, all optional:
+/// The front page of `./sx demo`; its data block is `summary` itself (summary.json).
 ///
-///   records, pages, documents  counts; with dropped {reason: count} the funnel, if they add up
-///   languages {code: count}    documents by language
-///   tokens, vocab_size         of the packed training text
-///   first_loss, last_loss, held_out_loss, unigram_entropy, bigram_entropy   nats per token
-///   tokens_per_s
-///   stages [{name, seconds}]   or stage_seconds {name: seconds}
-///   sample_prompt, sample
+/// Keys that are read, all optional:
+/// - records, pages, documents: counts; records and dropped {reason: count} make the funnel if
+///   documents + drops = records
+/// - languages {code: count}: documents by language
+/// - tokens, vocab_size: of the packed training text
+/// - first_loss, last_loss, held_out_loss, unigram_entropy, bigram_entropy: nats per token
+/// - tokens_per_s
+/// - stages [{name, seconds}], or stage_seconds {name: seconds}
+/// - sample_prompt, sample
 Page make_demo_page(const PageFacts& facts, const nlohmann::ordered_json& summary,
                     const std::vector<DemoLink>& links);
 

@@ -177,7 +177,8 @@ TEST(TrainReport, ARunThatLoggedNothing) {
 }
 
 TEST(DemoReport, TellsWhenRecordsAreMissingFromTheAccount) {
-  ordered_json summary = {{"records", 10}, {"pages", 8}, {"documents", 7}, {"dropped", {{"short", 3}}}};
+  ordered_json summary = {
+      {"records", 10}, {"pages", 8}, {"documents", 7}, {"dropped", {{"short", 3}}}};
   EXPECT_TRUE(has(make_demo_page(plain_facts(), summary, {}).html(), "7 of 10 records kept"));
   summary["dropped"]["short"] = 2;
   const std::string html =

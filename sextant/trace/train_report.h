@@ -26,7 +26,8 @@ struct TrainReport {
   std::string sample_prompt, sample_text;                     ///< may be empty
   std::vector<std::pair<std::string, std::string>> files;     ///< relative path, what it holds
   std::vector<PageWarning> warnings;
-  /// Further members of the summary (object or null): what the trainer knows and no file of the run holds.
+  /// Further members of the summary (object or null): what the trainer knows and no file of the run
+  /// holds.
   nlohmann::ordered_json extra;
 };
 
