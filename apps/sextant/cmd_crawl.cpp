@@ -88,7 +88,7 @@ int run_crawl_verb(const Invocation& invocation) {
   if (summary.stopped) {
     std::fprintf(
         stderr,
-        "stopped on request after %llu records: nothing was written, run the command again\n",
+        "stopped on request after %llu records: nothing was written, --overwrite begins again\n",
         static_cast<unsigned long long>(summary.records()));
     return static_cast<int>(ExitCode::kInterrupt);
   }

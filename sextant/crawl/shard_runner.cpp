@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <unordered_set>
@@ -70,7 +71,6 @@ struct Batch {
   std::uint64_t bytes = 0;
   PipelineCounters counters{};
   std::vector<Outcome> outcomes;
-  bool done = false;
 };
 
 /// The beginning of what was read of a page, for the report.
@@ -289,44 +289,47 @@ class OrderedWork {
  public:
   OrderedWork(std::size_t num_threads, const CrawlOptions& options) : options_(options) {
     if (num_threads > 1) pool_ = std::make_unique<ThreadPool>(num_threads);
-    for (std::size_t i = 0; i < std::max<std::size_t>(num_threads, 1); ++i)
-      idle_.push_back(std::make_unique<PageWorker>());
   }
 
   std::size_t size() const { return queue_.size(); }
   void push(std::unique_ptr<Batch> batch) {
-    Batch* raw = batch.get();
-    queue_.push_back(std::move(batch));
-    if (!pool_) return run(*raw);
-    pool_->submit([this, raw] { run(*raw); });
+    const auto task =
+        std::make_shared<std::packaged_task<void()>>([this, raw = batch.get()] { run(*raw); });
+    queue_.push_back({std::move(batch), task->get_future()});
+    if (!pool_) return (*task)();
+    pool_->submit([task] { (*task)(); });
   }
+  /// The oldest batch, when done; throws what its work threw (a defect, or no memory).
   std::unique_ptr<Batch> pop() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return queue_.front()->done; });
-    std::unique_ptr<Batch> batch = std::move(queue_.front());
+    Entry entry = std::move(queue_.front());
     queue_.pop_front();
-    return batch;
+    entry.done.get();
+    return std::move(entry.batch);
   }
 
  private:
+  struct Entry {
+    std::unique_ptr<Batch> batch;
+    std::future<void> done;
+  };
+
+  std::unique_ptr<PageWorker> take_worker() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return std::make_unique<PageWorker>();
+    auto worker = std::move(idle_.back());
+    idle_.pop_back();
+    return worker;
+  }
   void run(Batch& batch) {
-    std::unique_ptr<PageWorker> worker;
-    {
-      const std::lock_guard lock(mutex_);
-      worker = std::move(idle_.back());
-      idle_.pop_back();
-    }
+    auto worker = take_worker();
     work_on(batch, *worker, options_);
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(worker));
-    batch.done = true;
-    changed_.notify_all();
   }
 
   const CrawlOptions& options_;
-  std::deque<std::unique_ptr<Batch>> queue_;
+  std::deque<Entry> queue_;
   std::mutex mutex_;
-  std::condition_variable changed_;
   std::vector<std::unique_ptr<PageWorker>> idle_;
   std::unique_ptr<ThreadPool> pool_;  // last: its destructor waits for tasks that use the others
 };
