@@ -8,20 +8,11 @@ namespace sx {
 
 namespace {
 
-// PATH may be a checkpoint, a file `latest` that names one, or a run folder.
+// Without a checkpoint the path itself: what is missing there is the message wanted.
 fs::path checkpoint_of(const fs::path& path) {
-  const auto newest = [](const fs::path& root) -> std::optional<fs::path> {
-    auto found = find_newest_checkpoint(root);
-    if (!found.ok()) throw IoError(to_diagnostic(found.error(), "sextant doctor " + root.string()));
-    return *found;
-  };
-  if (path.filename() == "latest") {
-    if (const auto found = newest(path.parent_path())) return *found;
-  }
-  if (fs::exists(path / "ckpt")) {
-    if (const auto found = newest(path / "ckpt")) return *found;
-  }
-  return path;
+  const auto found = find_checkpoint(path);
+  if (!found.ok()) throw IoError(to_diagnostic(found.error(), "sextant doctor " + path.string()));
+  return found->value_or(path);
 }
 
 int inspect(const Invocation& invocation) {

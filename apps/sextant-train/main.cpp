@@ -1,6 +1,3 @@
-#include <unistd.h>
-#include <cstdlib>
-
 #include "apps/program/program.h"
 #include "apps/sextant-train/commands.h"
 

@@ -100,6 +100,10 @@ class Checkpoint {
 Result<std::optional<fs::path>> find_newest_checkpoint(
     const fs::path& root, bool full_hashes = false, std::vector<std::string>* rejected = nullptr);
 
+/// The checkpoint that a person names by its own folder, by a file `latest`, by a folder of
+/// checkpoints or by a run folder (its newest one, as above). No checkpoint there = empty.
+Result<std::optional<fs::path>> find_checkpoint(const fs::path& named);
+
 /// Committed checkpoints under `root`, oldest first, without looking inside.
 std::vector<fs::path> list_checkpoints(const fs::path& root);
 

@@ -82,4 +82,11 @@ Result<std::optional<fs::path>> find_newest_checkpoint(const fs::path& root, boo
   return std::optional<fs::path>();
 }
 
+Result<std::optional<fs::path>> find_checkpoint(const fs::path& named) {
+  std::error_code code;
+  if (fs::exists(named / kManifestName, code)) return std::optional(named);
+  if (named.filename() == "latest") return find_newest_checkpoint(named.parent_path());
+  return find_newest_checkpoint(fs::exists(named / "ckpt", code) ? named / "ckpt" : named);
+}
+
 }  // namespace sx

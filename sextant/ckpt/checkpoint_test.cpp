@@ -235,6 +235,18 @@ TEST(CheckpointChoice, PrefersLatestThenTheNewestThatHolds) {
   EXPECT_FALSE(find_newest_checkpoint(root.path(), true)->has_value());
 }
 
+TEST(CheckpointChoice, APersonMayNameItInFourWays) {
+  const TempDir run;
+  const fs::path root = run / "ckpt";
+  EXPECT_FALSE(find_checkpoint(run.path())->has_value());
+  const fs::path older = save(root, example(1));
+  const fs::path newest = save(root, example(2));
+  EXPECT_EQ(**find_checkpoint(older), older);
+  EXPECT_EQ(**find_checkpoint(root / "latest"), newest);
+  EXPECT_EQ(**find_checkpoint(root), newest);
+  EXPECT_EQ(**find_checkpoint(run.path()), newest);
+}
+
 TEST(CheckpointRetention, KeepsTheNewestTheRegularAndTheLoaded) {
   const TempDir root;
   SaveOptions options{.keep = 2, .keep_every = 40, .loaded_from = root / "step-0000010"};

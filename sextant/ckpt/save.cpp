@@ -1,6 +1,6 @@
 // Saving: everything is written and synced under a temporary name, the manifest last; one rename
-//         makes it a checkpoint. A
-// process that dies anywhere leaves the older checkpoints and at most one temporary folder.
+// makes it a checkpoint. A process that dies anywhere leaves the older checkpoints and at most one
+// temporary folder.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/syscall.h>

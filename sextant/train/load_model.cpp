@@ -15,11 +15,8 @@ T loaded(Result<T> result, const fs::path& path) {
   throw IoError(to_diagnostic(result.error(), "sextant ckpt verify " + path.string()));
 }
 
-fs::path find_checkpoint(const fs::path& path) {
-  if (fs::exists(path / "manifest.json")) return path;
-  const auto newest =
-      loaded(find_newest_checkpoint(fs::exists(path / "ckpt") ? path / "ckpt" : path), path);
-  if (newest) return *newest;
+fs::path require_checkpoint(const fs::path& path) {
+  if (const auto found = loaded(find_checkpoint(path), path)) return *found;
   throw ConfigError(
       Diagnostic{.exit = ExitCode::kUser,
                  .number = 7,
@@ -40,7 +37,7 @@ ModelShape read_shape(const fs::path& folder) {
 }  // namespace
 
 LoadedModel load_model(const fs::path& path) {
-  const fs::path folder = find_checkpoint(path);
+  const fs::path folder = require_checkpoint(path);
   const Checkpoint checkpoint = loaded(Checkpoint::open(folder), folder);
   const fs::path vocabulary = folder / "tokenizer" / "vocab.tiktoken";
   LoadedModel model{
