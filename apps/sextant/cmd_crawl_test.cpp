@@ -1,41 +1,23 @@
 // sextant crawl as a user meets it: streams, files, exit codes.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "sextant/base/fs.h"
+#include "tests/support/run_shell.h"
 #include "tests/support/test_data.h"
 #include "tests/support/warc_maker.h"
 
 namespace sx {
 namespace {
 
-struct Outcome {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-
 class CrawlCommand : public testing::Test {
  protected:
   /// Runs `sextant LINE` by the shell in the test's folder, after the shell commands in `before`.
-  Outcome run(const std::string& line, const std::string& before = "") {
-    const std::string err = (folder_ / "stderr").string();
-    const std::string command = "cd '" + folder_.path().string() + "' && " + before +
-                                " '" SX_PROGRAM "' " + line + " 2>'" + err + "'";
-    Outcome outcome;
-    FILE* pipe = popen(command.c_str(), "r");
-    if (pipe == nullptr) return outcome;
-    char block[4096];
-    for (std::size_t n; (n = fread(block, 1, sizeof block, pipe)) > 0;)
-      outcome.out.append(block, n);
-    const int status = pclose(pipe);
-    outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-    outcome.err = read_file(err).value();
-    return outcome;
+  ShellOutcome run(const std::string& line, const std::string& before = "") {
+    return run_shell(before + " '" SX_PROGRAM "' " + line, folder_.path());
   }
   void write(const std::string& name, const std::string& bytes) {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
@@ -51,7 +33,7 @@ class CrawlCommand : public testing::Test {
 TEST_F(CrawlCommand, RunLeavesDocumentsSummaryAndReport) {
   write("a.warc.gz", WarcMaker::gzip(page(1)) + WarcMaker::gzip(page(2)));
   write("b.warc", page(3) + page(1));
-  const Outcome outcome = run("crawl *.warc.gz b.warc --out run");
+  const ShellOutcome outcome = run("crawl *.warc.gz b.warc --out run");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("4 records, 4 pages, 3 documents"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("dedup.document"), std::string::npos);
@@ -71,10 +53,10 @@ TEST_F(CrawlCommand, RunLeavesDocumentsSummaryAndReport) {
   fs::remove(folder_ / "run/report.html");
   EXPECT_EQ(run("crawl report run").code, 0);
   EXPECT_TRUE(fs::exists(folder_ / "run/report.html"));
-  const Outcome again = run("crawl b.warc --out run");
+  const ShellOutcome again = run("crawl b.warc --out run");
   EXPECT_EQ(again.code, 2);
   EXPECT_NE(again.err.find("SX2-006"), std::string::npos);
-  const Outcome over = run("crawl b.warc --out run --overwrite --json");
+  const ShellOutcome over = run("crawl b.warc --out run --overwrite --json");
   EXPECT_EQ(over.code, 0);
   EXPECT_EQ(nlohmann::json::parse(over.out)["documents"], 2);
 
@@ -86,7 +68,7 @@ TEST_F(CrawlCommand, RunLeavesDocumentsSummaryAndReport) {
 TEST_F(CrawlCommand, InspectAndTrace) {
   write("a.warc", page(1) + WarcMaker::response(2, "http://a.test/2", "Content-Type: image/png\r\n",
                                                 "\x89PNG\r\n\x1a\n"));
-  const Outcome list = run("crawl inspect a.warc");
+  const ShellOutcome list = run("crawl inspect a.warc");
   EXPECT_EQ(list.code, 0);
   EXPECT_NE(list.out.find("http://a.test/2"), std::string::npos);
   EXPECT_NE(list.out.find("2 records, 0 damaged places"), std::string::npos);
@@ -99,7 +81,7 @@ TEST_F(CrawlCommand, InspectAndTrace) {
   EXPECT_EQ(run("crawl inspect a.warc --record 1 --stage text").out,
             "dropped: read.mime image/png\n");
   EXPECT_EQ(run("crawl inspect a.warc --record 9").code, 2);
-  const Outcome trace = run("crawl a.warc --trace-doc urn:test:1");
+  const ShellOutcome trace = run("crawl a.warc --trace-doc urn:test:1");
   EXPECT_EQ(trace.code, 0) << trace.err;
   EXPECT_NE(trace.out.find("step extract  kept"), std::string::npos) << trace.out;
   EXPECT_EQ(run("crawl a.warc --trace-doc nonsense").code, 2);
@@ -107,22 +89,22 @@ TEST_F(CrawlCommand, InspectAndTrace) {
 
 TEST_F(CrawlCommand, FaultsHaveTheirExitCodes) {
   EXPECT_EQ(run("crawl --out run").code, 2);
-  const Outcome missing = run("crawl absent.warc --out run");
+  const ShellOutcome missing = run("crawl absent.warc --out run");
   EXPECT_EQ(missing.code, 2);
   EXPECT_NE(missing.err.find("absent.warc"), std::string::npos);
   EXPECT_FALSE(fs::exists(folder_ / "run/summary.json"));
   write("x.arc", "filedesc://x 0.0.0.0 20200101000000 text/plain 0\n");
-  const Outcome arc = run("crawl x.arc --out run");
+  const ShellOutcome arc = run("crawl x.arc --out run");
   EXPECT_EQ(arc.code, 2);
   EXPECT_NE(arc.err.find("ARC"), std::string::npos);
 
   std::string cut = WarcMaker::gzip(page(1)) + WarcMaker::gzip(page(2));
   cut.resize(cut.size() - 20);
   write("cut.warc.gz", cut);
-  const Outcome damaged = run("crawl cut.warc.gz --out bad");
+  const ShellOutcome damaged = run("crawl cut.warc.gz --out bad");
   EXPECT_TRUE(damaged.code == 0 || damaged.code == 6) << damaged.err;
   write("noise.warc", page(1) + "this is no record\r\n\r\n" + page(2));
-  const Outcome noisy = run("crawl noise.warc --out noisy");
+  const ShellOutcome noisy = run("crawl noise.warc --out noisy");
   EXPECT_EQ(noisy.code, 6);
   EXPECT_NE(noisy.err.find("SX6-001"), std::string::npos);
   EXPECT_TRUE(fs::exists(folder_ / "noisy/docs-00000.jsonl.zst"));
@@ -133,7 +115,7 @@ TEST_F(CrawlCommand, AFullDiskIsToldAndLeavesNoHalfFile) {
   std::string big;
   for (int n = 0; n < 3000; ++n) big += page(n * 7919);
   write("big.warc", big);
-  const Outcome full =
+  const ShellOutcome full =
       run("crawl big.warc --out run --crawl.output.zstd_level=1", "trap '' XFSZ; ulimit -f 20;");
   EXPECT_EQ(full.code, 3) << full.err;
   EXPECT_NE(full.err.find("SX3-001"), std::string::npos) << full.err;

@@ -1,6 +1,5 @@
 // The program as a user meets it: exit codes, what goes to which stream, files it leaves.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -9,34 +8,17 @@
 #include <nlohmann/json.hpp>
 
 #include "sextant/base/fs.h"
+#include "tests/support/run_shell.h"
 #include "tests/support/test_data.h"
 
 namespace sx {
 namespace {
 
-struct Outcome {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-
 class Program : public testing::Test {
  protected:
   /// Runs `sextant LINE` by the shell in an empty folder, with these variables in front.
-  Outcome run(const std::string& line, const std::string& variables = "") {
-    const std::string err = (folder_ / "stderr").string();
-    const std::string command = "cd '" + folder_.path().string() + "' && " + variables +
-                                " '" SX_PROGRAM "' " + line + " 2>'" + err + "'";
-    Outcome outcome;
-    FILE* pipe = popen(command.c_str(), "r");
-    if (pipe == nullptr) return outcome;
-    char block[4096];
-    for (std::size_t n; (n = fread(block, 1, sizeof block, pipe)) > 0;)
-      outcome.out.append(block, n);
-    const int status = pclose(pipe);
-    outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-    outcome.err = read_file(err).value();
-    return outcome;
+  ShellOutcome run(const std::string& line, const std::string& variables = "") {
+    return run_shell(variables + " '" SX_PROGRAM "' " + line, folder_.path());
   }
   void write(const std::string& name, const std::string& text) {
     std::filesystem::create_directories((folder_ / name).parent_path());
@@ -48,7 +30,7 @@ class Program : public testing::Test {
 TEST_F(Program, HelpAndVersionGoToStandardOutput) {
   for (const char* line : {"--help", "-h", "crawl --help", "train -h", "--version", "--help-recipe",
                            "crawl --help-recipe"}) {
-    const Outcome outcome = run(line);
+    const ShellOutcome outcome = run(line);
     EXPECT_EQ(outcome.code, 0) << line;
     EXPECT_FALSE(outcome.out.empty()) << line;
     EXPECT_EQ(outcome.err, "") << line;
@@ -56,14 +38,14 @@ TEST_F(Program, HelpAndVersionGoToStandardOutput) {
   const auto version = nlohmann::json::parse(run("--version --json").out);
   for (const char* key : {"version", "git_commit", "build_type", "compiler"})
     EXPECT_TRUE(version.contains(key)) << key;
-  const Outcome nothing = run("");
+  const ShellOutcome nothing = run("");
   EXPECT_EQ(nothing.code, 2);
   EXPECT_EQ(nothing.out, "");
   EXPECT_NE(nothing.err.find("Usage"), std::string::npos);
 }
 
 TEST_F(Program, FaultsAreFourLinesOnStandardError) {
-  const Outcome outcome = run("crwal x");
+  const ShellOutcome outcome = run("crwal x");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(outcome.err.find("error[SX2-001] unknown verb crwal: did you mean crawl?\n  where  "),
@@ -79,7 +61,7 @@ TEST_F(Program, ColourOnlyOnATerminalOrWhenAsked) {
 
 TEST_F(Program, ValidateReportsEveryFaultOfLineAndRecipe) {
   write("r.toml", "[training]\nsteps = -1\n[modle]\nhidden = 3\n");
-  const Outcome outcome = run("train r.toml --outt x --validate --optimizer.lr=fast");
+  const ShellOutcome outcome = run("train r.toml --outt x --validate --optimizer.lr=fast");
   EXPECT_EQ(outcome.code, 2);
   for (const char* part : {"unknown flag --outt", "r.toml:2 (training.steps)",
                            "did you mean model.hidden?", "optimizer.lr"}) {
@@ -89,30 +71,30 @@ TEST_F(Program, ValidateReportsEveryFaultOfLineAndRecipe) {
 }
 
 TEST_F(Program, PrintedConfigIsARecipe) {
-  const Outcome first = run("train --preset tiny --data.paths=demo --print-config");
+  const ShellOutcome first = run("train --preset tiny --data.paths=demo --print-config");
   ASSERT_EQ(first.code, 0) << first.err;
   write("again.toml", first.out);
-  const Outcome second = run("train again.toml --print-config --json");
+  const ShellOutcome second = run("train again.toml --print-config --json");
   ASSERT_EQ(second.code, 0) << second.err;
   EXPECT_EQ(second.out, run("train --preset tiny --data.paths=demo --print-config --json").out);
   EXPECT_EQ(nlohmann::json::parse(second.out)["training"]["seq_len"], 128);
 }
 
 TEST_F(Program, MappedNamesAreNotedOnce) {
-  const Outcome outcome = run("train --preset tiny --training.max_norm=2 --print-config");
+  const ShellOutcome outcome = run("train --preset tiny --training.max_norm=2 --print-config");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.err, "note  training.max_norm is training.grad_clip here (--set)\n");
 }
 
 TEST_F(Program, VariablesAreNotSettings) {
-  const Outcome outcome = run("doctor", "SEXTANT_SEED=3");
+  const ShellOutcome outcome = run("doctor", "SEXTANT_SEED=3");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_NE(outcome.err.find("warn[SX2-028] variable SEXTANT_SEED"), std::string::npos)
       << outcome.err;
 }
 
 TEST_F(Program, DoctorTellsWhatIsThere) {
-  const Outcome text = run("doctor");
+  const ShellOutcome text = run("doctor");
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_NE(text.out.find("cores"), std::string::npos);
   const auto json = nlohmann::json::parse(run("doctor --json").out);
@@ -133,7 +115,7 @@ TEST_F(Program, DoctorReadsARunFolder) {
   write("run/ckpt/step-0000002/manifest.json", "{}");
   write("run/ckpt/.tmp-step-0000003-abc/model-00000.safetensors", "x");
   write("run/ckpt/latest", "step-0000004\n");
-  const Outcome outcome = run("doctor run");
+  const ShellOutcome outcome = run("doctor run");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   for (const char* part : {"step 2  loss 5.25", "1 whole, newest step-0000002",
                            ".tmp-step-0000003-abc is a save that was not finished",
