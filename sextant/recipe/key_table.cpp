@@ -266,9 +266,10 @@ void add_training(std::vector<KeySpec>& keys) {
   keys.push_back(
       SX_KEY(training.nonfinite,
              "at a loss or gradient that is not finite: stop (exit 7) or skip the step"));
-  keys.push_back(SX_KEY(training.max_skip_steps,
-                        "most steps \"skip\" may skip in a row before the run stops",
-                        .range = kNotNegative));
+  keys.push_back(
+      SX_KEY(training.max_skip_steps,
+             "most steps \"skip\" may skip in a row before the run stops; 0 = any number",
+             .range = kNotNegative));
   keys.push_back(SX_KEY(parallelism.dp_replicate, "copies of the model that share each batch",
                         .range = {.low = 1, .high = 4096},
                         .aliases = {"parallelism.data_parallel_replicate_degree"},
@@ -328,7 +329,7 @@ void add_outputs(std::vector<KeySpec>& keys) {
                         .aliases = {"metrics.enable_tensorboard"}, .cosmetic = true));
   keys.push_back(SX_KEY(metrics.eval_every, "steps between evaluations; 0 = only at the end",
                         .range = kNotNegative, .cosmetic = true));
-  keys.push_back(SX_KEY(metrics.eval_steps, "batches of an evaluation; 0 = the whole split",
+  keys.push_back(SX_KEY(metrics.eval_steps, "global batches of an evaluation; 0 = the whole split",
                         .range = kNotNegative, .cosmetic = true));
   keys.push_back(SX_KEY(comm.transport,
                         "how ranks talk; \"auto\" = threads of this process when there are several",

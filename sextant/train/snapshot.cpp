@@ -21,6 +21,13 @@ namespace {
 
 }  // namespace
 
+void TrainProgress::add_step(std::int64_t step_tokens, bool skipped) {
+  ++step;
+  tokens += step_tokens;
+  skipped_steps += skipped ? 1 : 0;
+  skipped_in_row = skipped ? skipped_in_row + 1 : 0;
+}
+
 CheckpointContent make_snapshot(ParallelModel& model, const Loader& loader,
                                 const TrainProgress& progress, const std::string& fingerprint,
                                 const std::map<std::string, std::string>& files,
@@ -37,6 +44,7 @@ CheckpointContent make_snapshot(ParallelModel& model, const Loader& loader,
   content.states["trainer"] = {{"step", progress.step},
                                {"tokens", progress.tokens},
                                {"skipped_steps", progress.skipped_steps},
+                               {"skipped_in_row", progress.skipped_in_row},
                                {"optimizer_steps", model.optimizer->num_steps()}};
   content.files = files;
   return content;
@@ -64,7 +72,8 @@ TrainProgress restore_snapshot(const Checkpoint& checkpoint, ParallelModel& mode
   try {
     model.optimizer->set_num_steps(trainer->at("optimizer_steps").get<std::int64_t>());
     return {trainer->at("step").get<std::int64_t>(), trainer->at("tokens").get<std::int64_t>(),
-            trainer->at("skipped_steps").get<std::int64_t>()};
+            trainer->at("skipped_steps").get<std::int64_t>(),
+            trainer->value("skipped_in_row", std::int64_t{0})};
   } catch (const nlohmann::json::exception& e) {
     fail_restore({ErrorKind::kCorrupt, e.what(), "state/trainer.json"}, checkpoint, 21, names_rule);
   }

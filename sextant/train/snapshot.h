@@ -13,9 +13,13 @@ namespace sx {
 
 /// How far a run has come, besides weights, optimizer state and loader state.
 struct TrainProgress {
-  std::int64_t step = 0;    ///< optimizer steps done
-  std::int64_t tokens = 0;  ///< input tokens consumed, all ranks
-  std::int64_t skipped_steps = 0;
+  std::int64_t step = 0;            ///< optimizer steps done
+  std::int64_t tokens = 0;          ///< input tokens consumed, all ranks
+  std::int64_t skipped_steps = 0;   ///< in all
+  std::int64_t skipped_in_row = 0;  ///< since the last step that was not skipped
+
+  /// One step of all ranks together is done.
+  void add_step(std::int64_t step_tokens, bool skipped);
   friend bool operator==(const TrainProgress&, const TrainProgress&) = default;
 };
 

@@ -7,6 +7,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -76,7 +77,7 @@ std::int64_t host_rss_bytes() {
     if (std::fscanf(file, "%*d %ld", &pages) != 1) pages = 0;
     std::fclose(file);
   }
-  return pages * 4096;
+  return pages * sysconf(_SC_PAGESIZE);
 }
 
 }  // namespace

@@ -67,10 +67,12 @@ Dataset::Options dataset_options(const Recipe& recipe, const Tokenizer& tokenize
 
 LoaderOptions loader_options(const RunContext& run) {
   const Recipe& recipe = run.recipe;
+  const TrainingKeys& keys = recipe.training;
   LoaderOptions options;
   options.seed = recipe.data.shuffle_seed;
-  options.seq_len = recipe.training.seq_len;
-  options.micro_batch_size = recipe.training.micro_batch_size;
+  options.seq_len = keys.seq_len;
+  options.micro_batch_size = keys.micro_batch_size;
+  options.micro_batches = keys.global_batch_size / (keys.micro_batch_size * run.world.degree());
   options.data_rank = run.world.coord();
   options.data_world = run.world.degree();
   options.workers = static_cast<int>(recipe.data.workers);
@@ -92,17 +94,17 @@ TrainData open_train_data(const Recipe& recipe) {
   } else {
     options.part = SplitPart::kValid;
     Result<std::shared_ptr<const Dataset>> heldout = Dataset::open(options);
-    // A split without a second part ("1") is a choice, not a fault.
-    if (heldout.ok()) data.heldout = std::move(heldout).value();
+    // An empty second part of the split is a choice, not a fault.
+    if (heldout.ok() || heldout.error().kind != ErrorKind::kInvalid) {
+      data.heldout = value_or_throw(std::move(heldout), "sextant data inspect PREFIX");
+    }
   }
   return data;
 }
 
 Loader make_train_loader(const TrainData& data, const RunContext& run) {
-  const TrainingKeys& keys = run.recipe.training;
-  LoaderOptions options = loader_options(run);
-  options.micro_batches = keys.global_batch_size / (keys.micro_batch_size * run.world.degree());
-  return value_or_throw(Loader::open(data.train, options), "sextant data inspect PREFIX");
+  return value_or_throw(Loader::open(data.train, loader_options(run)),
+                        "sextant data inspect PREFIX");
 }
 
 Loader make_eval_loader(const TrainData& data, const RunContext& run) {

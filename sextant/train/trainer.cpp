@@ -76,14 +76,28 @@ LrSchedule lr_schedule_of(const Recipe& recipe) {
   return schedule;
 }
 
-std::optional<fs::path> find_checkpoint(const CheckpointKeys& keys, const fs::path& root) {
+bool lies_in(const fs::path& path, const fs::path& folder) {
+  std::error_code code;
+  return fs::equivalent(path.parent_path(), folder, code);
+}
+
+// What the run goes on from. A checkpoint of another run is only where this one begins: run again,
+// it goes on from its own newest.
+std::optional<fs::path> find_start(const CheckpointKeys& keys, const fs::path& root) {
   if (keys.load == "none") return std::nullopt;
-  if (keys.load != "latest") return fs::path(keys.load);
+  std::optional<fs::path> named;
+  if (keys.load != "latest") {
+    auto found = find_checkpoint(keys.load);
+    if (!found.ok())
+      throw IoError(to_diagnostic(found.error(), "sextant ckpt verify " + keys.load));
+    named = found->value_or(keys.load);
+    if (lies_in(*named, root)) return named;
+  }
   std::vector<std::string> rejected;
   auto newest = find_newest_checkpoint(root, false, &rejected);
   if (!newest.ok()) throw IoError(to_diagnostic(newest.error(), "sextant doctor " + root.string()));
   for (const std::string& line : rejected) SX_LOG(kWarn, "ckpt.invalid", "folder", line);
-  return *newest;
+  return newest->has_value() ? *newest : named;
 }
 
 std::map<std::string, std::string> checkpoint_files(const RunPlan& plan) {
@@ -123,6 +137,7 @@ class SaveClock {
   double last_ = 0;
 };
 
+// `skipped`: steps in a row, 0 when none may be.
 [[noreturn]] void fail_nonfinite(const StepResult& result, std::int64_t step,
                                  std::int64_t skipped) {
   throw FatalError(Diagnostic{
@@ -132,9 +147,20 @@ class SaveClock {
                           step),
       .where = "",
       .rule = skipped > 0
-                  ? fmt::format("{} steps were skipped, more than training.max_skip_steps", skipped)
+                  ? fmt::format("{} steps in a row were skipped, training.max_skip_steps allows {}",
+                                skipped, skipped - 1)
                   : "a value is not finite; training.nonfinite is \"halt\"",
       .next = "a smaller optimizer.lr, or training.nonfinite=skip"});
+}
+
+[[noreturn]] void fail_eval_only(const std::string& what, const std::string& where) {
+  throw ConfigError(
+      Diagnostic{.exit = ExitCode::kUser,
+                 .number = 7,
+                 .what = what + " to evaluate",
+                 .where = where,
+                 .rule = "--eval-only needs a checkpoint of the run and held-out data",
+                 .next = "leave --eval-only out to train"});
 }
 
 // The loop over steps of one rank.
@@ -147,6 +173,7 @@ class RankTrainer {
         loader_(make_train_loader(plan.data, run_)),
         save_clock_(plan.recipe.checkpoint.interval) {
     if (plan.data.heldout) eval_loader_.emplace(make_eval_loader(plan.data, run_));
+    if (eval_loader_ && eval_loader_->num_eval_tokens() == 0) eval_loader_.reset();
     if (plan.resume_from) restore(*plan.resume_from);
   }
 
@@ -173,21 +200,17 @@ class RankTrainer {
       if (evaluation) outcome_.heldout = *evaluation;
     }
     record.flush();
-    if (!outcome_.heldout && eval_loader_ && !stopped) {
-      outcome_.heldout =
-          evaluate(run_, *model_.decoder, *eval_loader_, plan_.recipe.metrics.eval_steps);
-    }
+    if (!outcome_.heldout && eval_loader_ && !stopped) outcome_.heldout = evaluate_now();
     outcome_.stopped = stopped && progress_.step < steps;
     outcome_.progress = progress_;
     return outcome_;
   }
 
   RunOutcome run_eval_only() {
+    if (!plan_.resume_from) fail_eval_only("no checkpoint", plan_.checkpoint_root.string());
+    if (!eval_loader_) fail_eval_only("no held-out data", "data.eval_paths, data.split");
     outcome_.progress = progress_;
-    if (eval_loader_) {
-      outcome_.heldout =
-          evaluate(run_, *model_.decoder, *eval_loader_, plan_.recipe.metrics.eval_steps);
-    }
+    outcome_.heldout = evaluate_now();
     return outcome_;
   }
 
@@ -207,14 +230,12 @@ class RankTrainer {
                             .save = run_.world.coord() == 0 && save_clock_.due(step)};
     StepResult result =
         train_step(run_, model_, loader_, step, plan_.schedule.at(progress_.step), wishes);
-    progress_.step = step;
-    progress_.tokens += result.tokens;
+    progress_.add_step(result.tokens, result.nonfinite);
     if (result.nonfinite) {
-      ++progress_.skipped_steps;
       const TrainingKeys& keys = plan_.recipe.training;
       if (keys.nonfinite == NonFinite::kHalt) fail_nonfinite(result, step, 0);
-      if (keys.max_skip_steps > 0 && progress_.skipped_steps > keys.max_skip_steps) {
-        fail_nonfinite(result, step, progress_.skipped_steps);
+      if (keys.max_skip_steps > 0 && progress_.skipped_in_row > keys.max_skip_steps) {
+        fail_nonfinite(result, step, progress_.skipped_in_row);
       }
       if (run_.world.coord() == 0) {
         SX_LOG(kWarn, "numeric.skip", "step", step, "loss", result.loss, "grad_norm",
@@ -228,6 +249,10 @@ class RankTrainer {
     if (!eval_loader_) return std::nullopt;
     const std::int64_t every = plan_.recipe.metrics.eval_every;
     if (!last && (every == 0 || progress_.step % every != 0)) return std::nullopt;
+    return evaluate_now();
+  }
+
+  Evaluation evaluate_now() {
     return evaluate(run_, *model_.decoder, *eval_loader_, plan_.recipe.metrics.eval_steps);
   }
 
@@ -266,7 +291,7 @@ RunPlan make_plan(const TrainOptions& options, const TrainInputs& inputs) {
   const fs::path root =
       ResolvedRecipe::expand_run(recipe.checkpoint.dir, options.folder.path().string());
   RunPlan plan{
-      options,     recipe,       options.folder,  root, find_checkpoint(recipe.checkpoint, root),
+      options,     recipe,       options.folder,  root, find_start(recipe.checkpoint, root),
       inputs.data, inputs.shape, inputs.schedule, {}};
   plan.checkpoint_files = checkpoint_files(plan);
   return plan;

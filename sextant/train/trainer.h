@@ -17,7 +17,7 @@ namespace sx {
 struct TrainOptions {
   ResolvedRecipe recipe;
   RunFolder folder;        ///< opened by the caller, which has checked that its recipe is this one
-  bool eval_only = false;  ///< load the newest checkpoint, evaluate, write nothing but the summary
+  bool eval_only = false;  ///< load the newest checkpoint, evaluate, leave the run as it is
   bool quiet = false;
   std::vector<std::string> command;  ///< as typed, for the report
 };
@@ -44,9 +44,9 @@ TrainInputs open_train_inputs(const Recipe& recipe);
 /// An existing run folder of the same recipe is gone on in, from its newest valid checkpoint: the
 /// result is that of a run that was never interrupted. After SIGINT, SIGTERM, SIGUSR1 or a file
 /// STOP the step is finished and saved.
-/// Errors:  ConfigError (a checkpoint that does not fit), IoError, FatalError
-/// with
-///          ExitCode::kNumeric (SX7-001), DistError.
+/// Errors:  ConfigError (a checkpoint that does not fit; `eval_only` without a checkpoint or
+/// without
+///          held-out data), IoError, FatalError with ExitCode::kNumeric (SX7-001), DistError.
 TrainOutcome run_training(const TrainOptions& options, const TrainInputs& inputs);
 
 }  // namespace sx

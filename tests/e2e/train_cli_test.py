@@ -77,6 +77,34 @@ class TrainCommand(unittest.TestCase):
         self.assertEqual(process.wait(timeout=60), 75)
         self.assertTrue(os.path.exists(os.path.join(out, "ckpt", "latest")))
 
+    def events(self, out):
+        with open(os.path.join(out, "metrics.jsonl")) as file:
+            return [row["step"] for row in map(json.loads, file) if row.get("event") == "resume"]
+
+    def test_evaluation_does_not_depend_on_the_number_of_ranks(self):
+        outs = [self.out(name) for name in ("two_ranks", "one_rank")]
+        for out, ranks in zip(outs, (2, 1)):
+            subprocess.run(train_command(out, "--training.global_batch_size=2", "--training.micro_batch_size=1",
+                                         f"--parallelism.dp_replicate={ranks}", steps=2), check=True)
+        self.assertTrue(any(eval_loss for _, _, eval_loss, _ in losses(outs[0]).values()))
+        self.assertEqual(losses(outs[0]), losses(outs[1]))
+
+    def test_a_named_checkpoint_is_where_a_run_begins(self):
+        out = self.out("from_another")
+        load = "--checkpoint.load=" + os.path.join(self.plain, "ckpt", "step-0000030")
+        subprocess.run(train_command(out, load, steps=32), check=True)
+        subprocess.run(train_command(out, load, steps=34), check=True)
+        self.assertEqual(self.events(out), [30, 32])
+        back = "--checkpoint.load=" + os.path.join(out, "ckpt", "step-0000032")
+        subprocess.run(train_command(out, back, steps=36), check=True)
+        self.assertEqual(self.events(out), [30, 32, 32])
+
+    def test_eval_only_wants_a_checkpoint(self):
+        out = self.out("no_checkpoint")
+        subprocess.run(train_command(out, steps=2), check=True)
+        shutil.rmtree(os.path.join(out, "ckpt"))
+        self.fails(2, "SX2-007", *train_command(out, "--eval-only", steps=2)[2:])
+
     def fails(self, code, number, *arguments):
         run = subprocess.run([os.path.join(BIN, "sextant-train"), "train", *arguments], capture_output=True, text=True)
         self.assertEqual(run.returncode, code, run.stderr)
