@@ -71,14 +71,8 @@ Funnel funnel_of(const Json& summary, const Json& examples) {
 
 PageTable reason_table(const Json& summary) {
   PageTable table;
-  table.caption = "Dropped records by reason";
-  table.columns = {{"reason", false},
-                   {"records", true},
-                   {"share", true},
-                   {"meaning", false},
-                   {"most frequent values", false}};
-  const double records = std::max(1.0, summary.at("records").get<double>());
-  double total = 0;
+  table.caption = "What the reasons mean";
+  table.columns = {{"reason", false}, {"meaning", false}, {"most frequent values", false}};
   for (const auto& [reason, count] : by_count(summary.at("dropped"))) {
     std::string values;
     std::size_t shown = 0;
@@ -92,13 +86,8 @@ PageTable reason_table(const Json& summary) {
     for (std::size_t i = 0; i < kNumReasons; ++i) {
       if (reason == to_string(static_cast<Reason>(i))) text = meaning(static_cast<Reason>(i));
     }
-    const auto number = static_cast<double>(count);
-    total += number;
-    table.rows.push_back({reason, TableCell(number, NumberKind::kCount),
-                          TableCell(number / records, NumberKind::kPercent), text, values});
+    table.rows.push_back({reason, text, values});
   }
-  table.total = {"all", TableCell(total, NumberKind::kCount),
-                 TableCell(total / records, NumberKind::kPercent), "", ""};
   return table;
 }
 

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "sextant/base/check.h"
 #include "sextant/base/mmap.h"
 #include "sextant/crawl/warc_stream.h"
 #include "sextant/text/encoding.h"
@@ -181,25 +180,17 @@ bool WarcReader::State::at_record_start() {
 Error WarcReader::State::damaged(std::string cause) {
   if (!stream_.gzip())
     return resync(std::move(cause), std::max<std::uint64_t>(header_end_, accounted_ + 1));
-  // The member itself may be sound and hold more records, or the next one may begin right behind
-  // it.
-  Pull got = stream_.state();
+  // What stands here was tried already; the member may be sound and hold more records behind it.
+  if (!stream_.data().empty()) stream_.consume(1);
+  Pull got = Pull::kGot;
   while (got == Pull::kGot) {
     const std::string_view data = stream_.data();
-    const std::size_t at = find_record_start(data, 0);
-    if (at != std::string_view::npos && data.size() - at > kStartWindow) {
+    if (const std::size_t at = find_record_start(data, 0); at != std::string_view::npos) {
       stream_.consume(at);
       return report_gap(std::move(cause), std::max(accounted_, stream_.raw_position()));
     }
-    const std::size_t keep =
-        at == std::string_view::npos ? std::min(data.size(), kStartWindow) : data.size() - at;
-    stream_.consume(data.size() - keep);
-    const std::size_t before = stream_.data().size();
+    stream_.consume(data.size() - std::min(data.size(), kStartWindow));
     got = stream_.pull();
-    if (got != Pull::kGot && at != std::string_view::npos && got == Pull::kMemberEnd) {
-      return report_gap(std::move(cause), std::max(accounted_, stream_.raw_position()));
-    }
-    SX_DCHECK(got != Pull::kGot || stream_.data().size() > before, "a pull gave nothing");
   }
   if (got == Pull::kMemberEnd) {
     stream_.consume(stream_.data().size());

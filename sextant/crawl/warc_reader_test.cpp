@@ -192,6 +192,15 @@ TEST(WarcReader, OtherArchivesAreNamed) {
   EXPECT_TRUE(noise.balanced);
 }
 
+TEST(WarcReader, AHeaderWithoutEndInsideAMemberIsPassedOnce) {
+  // Found by fuzzing: the place was offered as the next record again and again.
+  const std::string torn = "WARC/1.0\r\nA: b\r\nWARC/1.0\r\nA: b\r\n";
+  const ReadAll read(WarcMaker::gzip(page(0) + torn + page(1)) + WarcMaker::gzip(page(2)));
+  EXPECT_EQ(read.ids(), "urn:test:0 urn:test:1 urn:test:2 ");
+  EXPECT_GE(read.gaps.size(), 1u);
+  EXPECT_TRUE(read.balanced);
+}
+
 /// One bad record among many: all others are delivered, one gap is counted.
 TEST(WarcReader, OneBadAmongAThousand) {
   for (const bool gzip : {false, true}) {

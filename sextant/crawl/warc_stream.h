@@ -35,9 +35,7 @@ class WarcStream {
   /// with a plausible record); false when there is none. What was decoded before is dropped.
   bool resync(std::uint64_t from);
 
-  /// How the current member stands: kGot while it can be pulled from, kMemberEnd behind its end,
   /// kError, kCut.
-  Pull state() const { return state_; }
   std::uint64_t member_start() const {
     return member_start_;
   }  ///< plain: the place of the next byte
