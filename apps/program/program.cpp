@@ -1,9 +1,12 @@
 #include "apps/program/program.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <new>
 
 #include "sextant/base/check.h"
@@ -113,6 +116,12 @@ std::optional<int> take_recipe(Invocation& call, std::vector<Diagnostic> faults)
   return std::nullopt;
 }
 
+/// Verbs that look at stop requests and save what they have, or say what was not done.
+bool heeds_stop(const Invocation& call) {
+  const std::string& verb = call.verb->name;
+  return verb == "train" || verb == "tokenize" || (verb == "crawl" && call.sub->name == "run");
+}
+
 int run_verb(const Invocation& call, std::initializer_list<Command> commands) {
   const Command* command = nullptr;
   for (const Command& one : commands) {
@@ -127,7 +136,24 @@ int run_verb(const Invocation& call, std::initializer_list<Command> commands) {
   warn_unknown_variables(call.color);
   const auto status = log::configure({.level = call.recipe->log.level, .console = !call.quiet});
   if (!status.ok()) throw IoError(to_diagnostic(status.error()));
+  if (!heeds_stop(call)) signals::exit_at_once();
   return command->run(call);
+}
+
+/// True when nobody reads standard output any more: the reader has what it wanted.
+bool reader_left() {
+  pollfd out{.fd = STDOUT_FILENO, .events = 0, .revents = 0};
+  return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
+/// Nothing printed may be lost silently: the code of the call, or 3 when standard output took not
+/// all.
+int finish_output(int code, ColorMode color) {
+  const bool lost = std::fflush(stdout) != 0;
+  const std::string cause = lost ? std::strerror(errno) : "a part was refused";
+  if (code != 0 || (!lost && std::ferror(stdout) == 0) || reader_left()) return code;
+  const Error error{ErrorKind::kIo, "cannot write: " + cause, "standard output"};
+  return print_faults({to_diagnostic(error, "df -h .")}, color);
 }
 
 int run_parsed(Program program, ParsedCommandLine parsed, char** argv,
@@ -222,9 +248,10 @@ int run_main(Program program, int argc, char** argv, std::initializer_list<Comma
                          .next = "smaller training.micro_batch_size or run.threads"},
                         "memory", asked);
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) return finish_output(0, asked.color);
     code = report_crash(defect(2, error.what()), "exception", asked);
   }
-  std::fflush(stdout);
+  code = finish_output(code, asked.color);
   log::flush();
   return code;
 }

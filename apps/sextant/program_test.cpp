@@ -27,6 +27,16 @@ class Program : public testing::Test {
   TempDir folder_;
 };
 
+TEST_F(Program, AFullStandardOutputIsAFaultAndAClosedPipeIsNone) {
+  for (const char* line : {"--help", "--version", "doctor --json", "completion bash"}) {
+    const Outcome full = run(std::string(line) + " >/dev/full");
+    EXPECT_EQ(full.code, 3) << line;
+    EXPECT_NE(full.err.find("standard output"), std::string::npos) << full.err;
+  }
+  run("| true", "sh -c '\"$0\" --help-recipe; echo $? >code'");
+  EXPECT_EQ(read_file(folder_ / "code").value(), "0\n");
+}
+
 TEST_F(Program, HelpAndVersionGoToStandardOutput) {
   for (const char* line : {"--help", "-h", "crawl --help", "train -h", "--version", "--help-recipe",
                            "crawl --help-recipe"}) {

@@ -19,6 +19,7 @@ struct Flags {
   std::atomic<int> num_interrupts{0};
   std::atomic<unsigned> deadline_s{0};
   std::atomic<bool> dump{false};
+  std::atomic<bool> exit_at_once{false};
 };
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
@@ -29,6 +30,9 @@ Flags& flags() {
 
 void on_stop(int signal) {
   Flags& f = flags();
+  if (f.exit_at_once) {
+    _exit(static_cast<int>(signal == SIGINT ? ExitCode::kInterrupt : ExitCode::kTerminate));
+  }
   if (signal == SIGINT && f.num_interrupts.fetch_add(1) > 0) {
     _exit(static_cast<int>(ExitCode::kInterrupt));
   }
@@ -57,6 +61,8 @@ void install() {
   set_handler(SIGALRM, on_deadline);
   for (const int signal : {SIGHUP, SIGPIPE}) set_handler(signal, SIG_IGN);
 }
+
+void exit_at_once() { flags().exit_at_once = true; }
 
 bool stop_requested() { return stop_signal() != 0; }
 int stop_signal() { return flags().stop_signal.load(std::memory_order_relaxed); }

@@ -13,6 +13,9 @@ void install();
 bool stop_requested();
 /// The signal that asked for the stop, 0 if none did.
 int stop_signal();
+/// For programs that look at no stop request: from now on the first signal ends the process, with
+/// 130 for SIGINT and 143 for the others.
+void exit_at_once();
 /// From the stop request on the process has this long to save; then it ends with 143 from inside
 /// the handler. 0 = no limit.
 void set_stop_deadline(Seconds deadline);

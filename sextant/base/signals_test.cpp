@@ -44,6 +44,17 @@ TEST(SignalsTest, SecondInterruptEndsAtOnce) {
             130);
 }
 
+TEST(SignalsTest, ExitAtOnceTakesTheFirstSignal) {
+  for (const auto& [signal, code] : {std::pair(SIGINT, 130), {SIGTERM, 143}, {SIGUSR1, 143}}) {
+    EXPECT_EQ(exit_code_of([signal = signal] {
+                exit_at_once();
+                raise(signal);
+                return 1;
+              }),
+              code);
+  }
+}
+
 TEST(SignalsTest, RepeatedTerminationRequestsDoNotKill) {
   EXPECT_EQ(exit_code_of([] {
               raise(SIGUSR1);

@@ -119,6 +119,18 @@ TEST(WarcReader, HeaderForms) {
   EXPECT_TRUE(no_length.balanced);
 }
 
+TEST(WarcReader, HeaderOverTheLimitIsOneGap) {
+  std::string huge = page(1);
+  huge.insert(huge.find("\r\n") + 2, "X-Long: " + std::string(3'000'000, 'z') + "\r\n");
+  for (const bool gzip : {false, true}) {
+    const auto pack = [&](const std::string& r) { return gzip ? WarcMaker::gzip(r) : r; };
+    const ReadAll read(pack(page(0)) + pack(huge) + pack(page(2)));
+    EXPECT_EQ(read.ids(), "urn:test:0 urn:test:2 ") << gzip;
+    EXPECT_EQ(read.gaps.size(), 1u) << gzip;
+    EXPECT_TRUE(read.balanced) << gzip;
+  }
+}
+
 TEST(WarcReader, BlocksShorterAndLongerThanDeclared) {
   std::string liar = page(1);
   liar.replace(liar.find("Content-Length: "), 19, "Content-Length: 999");

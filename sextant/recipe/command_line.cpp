@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 
 #include "sextant/base/check.h"
@@ -28,7 +29,22 @@ std::optional<double> parse_number(const std::string& text) {
   double value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (!std::isfinite(value)) return std::nullopt;  // from_chars reads "nan" and "inf"
   return value;
+}
+
+/// What a number of this flag should be, with its limits.
+std::string number_rule(const FlagSpec& flag, const char* kind) {
+  const bool above = std::isfinite(flag.min);
+  const bool below = std::isfinite(flag.max);
+  if (above && below) return fmt::format("{}, {} to {}", kind, flag.min, flag.max);
+  if (above) return fmt::format("{}, {} or more", kind, flag.min);
+  return below ? fmt::format("{}, {} or less", kind, flag.max) : kind;
+}
+
+std::string number_fault(const FlagSpec& flag, std::optional<double> value, const char* kind) {
+  const bool good = value && *value >= flag.min && *value <= flag.max;
+  return good ? "" : number_rule(flag, kind);
 }
 
 /// What a value should have been; empty when it is good.
@@ -38,8 +54,12 @@ std::string value_fault(const FlagSpec& flag, const std::string& value) {
     return fmt::format("one of {}", fmt::join(flag.choices, ", "));
   }
   switch (flag.value) {
-    case Value::kInt: return parse_count(value).ok() ? "" : "a whole number";
-    case Value::kFloat: return parse_number(value) ? "" : "a number";
+    case Value::kInt: {
+      const auto count = parse_count(value);
+      return number_fault(flag, count.ok() ? std::optional<double>(*count) : std::nullopt,
+                          "a whole number");
+    }
+    case Value::kFloat: return number_fault(flag, parse_number(value), "a number");
     case Value::kBytes: return parse_bytes(value).ok() ? "" : "a size with its unit, such as 64MiB";
     case Value::kDuration:
       return parse_duration(value).ok() ? "" : "a duration with its unit, such as 90s";

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -27,6 +28,8 @@ struct FlagSpec {
   std::string key = {};    ///< not empty: the flag is short for --set key=value
   std::vector<std::string> choices = {};
   bool repeatable = false;
+  double min = -std::numeric_limits<double>::infinity();  ///< kInt, kFloat: both ends included
+  double max = std::numeric_limits<double>::infinity();
 };
 
 struct SubVerb {
@@ -58,8 +61,8 @@ struct Verb {
 
 /// All verbs of both programs, in the order of `--help`.
 const std::vector<Verb>& verb_table();
-/// By name or alias, verbs of our own scripts (names with an underscore) included; nullptr if there is
-/// none.
+/// By name or alias, verbs of our own scripts (names with an underscore) included; nullptr if there
+/// is none.
 const Verb* find_verb(std::string_view name);
 /// The flags that every verb takes.
 const std::vector<FlagSpec>& global_flags();

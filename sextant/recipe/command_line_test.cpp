@@ -109,6 +109,11 @@ TEST(CommandLine, FaultsHaveNumbersAndHints) {
       {{"sample"}, 25, "sample needs RUN"},
       {{"sample", "x", "--max-tokens", "ten"}, 2, "a whole number"},
       {{"sample", "x", "--temperature", "warm"}, 2, "a number"},
+      {{"sample", "x", "--temperature", "nan"}, 2, "a number, 0 or more"},
+      {{"sample", "x", "--temperature", "inf"}, 2, "a number, 0 or more"},
+      {{"sample", "x", "--temperature", "-1"}, 2, "a number, 0 or more"},
+      {{"sample", "x", "--top-p", "0"}, 2, "to 1"},
+      {{"tokenize", "pack", "x", "--heldout-share", "1.5"}, 2, "a number, 0 to 1"},
       {{"doctor", "--set", "run.seed=1"}, 4, "takes no recipe"},
       {{"tokenize", "encode", "--special", "maybe"}, 2, "one of text, allow, error"},
   };

@@ -78,7 +78,9 @@ TEST_F(RecipeFiles, JsonGivesTheSameRecipeAndLines) {
 }
 
 TEST_F(RecipeFiles, BrokenFilesAreOneFaultEach) {
-  const std::pair<const char*, const char*> files[] = {
+  std::string endless;
+  for (int i = 0; i < 200'000; ++i) endless += "a.";
+  const std::pair<const char*, std::string> files[] = {
       {"a.toml", "[training\nsteps = 1\n"},
       {"b.toml", "a = 1\na = 2\n"},
       {"c.json", "{\"run\": {\"seed\": 1,}}"},
@@ -88,7 +90,9 @@ TEST_F(RecipeFiles, BrokenFilesAreOneFaultEach) {
       {"g.json", "{\"run\": {\"seed\": 1, \"seed\": 2}}"},
       {"h.toml", "include = [\"h.toml\"]\n"},
       {"i.toml", "include = [\"no/such.toml\"]\n"},
-      {"j.toml", "include = 3\n"}};
+      {"j.toml", "include = 3\n"},
+      {"k.toml", endless + "b = 1\n"},
+      {"l.toml", "[" + endless + "b]\nc = 1\n"}};
   for (const auto& [name, text] : files) {
     const LoadedRecipe loaded = load_recipe({.path = write(name, text)});
     EXPECT_EQ(loaded.faults.size(), 1u) << name << "\n" << all(loaded);

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t kMaxIncludeDepth = 8;
 constexpr std::uint64_t kMaxRecipeBytes = 16 << 20;
+constexpr std::size_t kMaxKeyParts = 256;  // as deep as the parser lets values nest
 
 Diagnostic fault(int number, std::string what, std::string where, std::string rule,
                  std::string next = "") {
@@ -88,8 +89,29 @@ bool take_includes(Document& document, std::vector<Diagnostic>& faults) {
   return good;
 }
 
+/// First line with a dotted key of too many parts, 0 if there is none. The parser makes a table of
+/// each part, and frees tables by recursion.
+std::size_t line_of_endless_key(std::string_view text) {
+  std::size_t line = 1;
+  std::size_t dots = 0;
+  for (const char c : text) {
+    if (c == '.') {
+      if (++dots >= kMaxKeyParts) return line;
+    } else if (std::string_view("\n=,[]{}#").find(c) != std::string_view::npos) {
+      dots = 0;
+      line += c == '\n' ? 1 : 0;
+    }
+  }
+  return 0;
+}
+
 std::optional<Document> read_toml(std::string_view text, const std::string& label,
                                   const std::string& folder, std::vector<Diagnostic>& faults) {
+  if (const std::size_t line = line_of_endless_key(text)) {
+    faults.push_back(fault(26, fmt::format("a key has more than {} parts", kMaxKeyParts),
+                           fmt::format("{}:{}", label, line), "a key is group.name"));
+    return std::nullopt;
+  }
   const toml::parse_result parsed = toml::parse(text, label);
   if (parsed.failed()) {
     const auto& at = parsed.error().source().begin;
