@@ -18,7 +18,7 @@ void print(const ordered_json& value, int indent, int depth, std::string& out) {
   const auto line_break = [&](int level) {
     if (indent < 0) return;
     out += '\n';
-    out.append(static_cast<std::size_t>(indent * level), ' ');
+    out.append(static_cast<std::size_t>(indent) * static_cast<std::size_t>(level), ' ');
   };
   if (value.is_object() || value.is_array()) {
     const bool object = value.is_object();

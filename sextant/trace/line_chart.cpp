@@ -214,24 +214,26 @@ class PanelPainter {
 
   std::int64_t banded(const std::vector<Bucket>& buckets) {
     PathText line;
-    std::string upper, lower;
-    std::int64_t drawn = 0;
+    std::string outline;  // along the upper border, and back along the lower
+    std::vector<const Bucket*> drawn;
     for (const Bucket& bucket : buckets) {
       if (!drawable(bucket.x, bucket.low)) {
         line.lift();
         continue;
       }
-      const double x = to_x(bucket.x);
-      line.point(x, to_y(bucket.median));
-      upper +=
-          fmt::format("{}{},{}", upper.empty() ? "M" : "L", px_text(x), px_text(to_y(bucket.high)));
-      lower = fmt::format("L{},{}", px_text(x), px_text(to_y(bucket.low))) + lower;
-      ++drawn;
+      line.point(to_x(bucket.x), to_y(bucket.median));
+      outline += fmt::format("{}{},{}", drawn.empty() ? "M" : "L", px_text(to_x(bucket.x)),
+                             px_text(to_y(bucket.high)));
+      drawn.push_back(&bucket);
     }
-    if (drawn == 0) return 0;
-    canvas_.path(upper + lower + "Z", "band");
+    if (drawn.empty()) return 0;
+    for (auto it = drawn.rbegin(); it != drawn.rend(); ++it) {
+      outline += fmt::format("L{},{}", px_text(to_x((*it)->x)), px_text(to_y((*it)->low)));
+    }
+    outline += 'Z';
+    canvas_.path(outline, "band");
     canvas_.path(line.text(), "line");
-    return drawn;
+    return static_cast<std::int64_t>(drawn.size());
   }
 
   void add_label(const std::string& name, double value, const std::string& css, double y,

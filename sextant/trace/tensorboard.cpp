@@ -266,11 +266,12 @@ Result<void> TensorBoardWriter::write(const MetricsRow& row, double wall_time) {
         for (const auto& [op, counts] : inner.items()) {
           if (!counts.is_object() || !counts.contains("seconds")) continue;
           if (auto seconds = number_of(counts["seconds"])) {
-            values.emplace_back(tag + "/" + name + "/" + op, static_cast<float>(*seconds));
+            values.emplace_back(fmt::format("{}/{}/{}", tag, name, op),
+                                static_cast<float>(*seconds));
           }
         }
       } else if (auto count = number_of(inner)) {
-        values.emplace_back(tag + "/" + name, static_cast<float>(*count));
+        values.emplace_back(fmt::format("{}/{}", tag, name), static_cast<float>(*count));
       }
     }
   }
