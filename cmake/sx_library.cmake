@@ -45,6 +45,8 @@ function(sx_library)
   endif()
   if(ARG_TORCH AND ARG_SOURCES)
     sx_use_torch(${target})
+  elseif(ARG_SOURCES)
+    sx_use_pch(${target} core)
   endif()
 endfunction()
 
