@@ -93,9 +93,9 @@ std::optional<int> take_recipe(Invocation& call, std::vector<Diagnostic> faults)
     if (!call.print_config) sources.required_groups = call.sub->groups;
     const std::string used = call.out + "/recipe.resolved.toml";
     std::error_code code;
-    if (call.has("resume") && call.recipe_path.empty() && call.preset.empty() &&
-        fs::exists(used, code)) {
-      sources.path = used;  // --resume --out RUN is enough
+    if ((call.has("resume") || call.has("eval-only")) && call.recipe_path.empty() &&
+        call.preset.empty() && fs::exists(used, code)) {
+      sources.path = used;  // --resume or --eval-only with --out RUN is enough
     }
     LoadedRecipe loaded = load_recipe(sources);
     for (Diagnostic& fault : loaded.faults) faults.push_back(std::move(fault));

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <csignal>
@@ -68,8 +69,11 @@ bool stop_requested() { return stop_signal() != 0; }
 int stop_signal() { return flags().stop_signal.load(std::memory_order_relaxed); }
 
 void set_stop_deadline(Seconds deadline) {
-  flags().deadline_s = static_cast<unsigned>(std::ceil(deadline.value));
+  constexpr double kLongest = 1e9;  // 30 years; alarm takes an unsigned
+  flags().deadline_s = static_cast<unsigned>(std::ceil(std::min(deadline.value, kLongest)));
 }
+
+void end_stop_deadline() { alarm(0); }
 
 bool take_dump_request() { return flags().dump.exchange(false); }
 

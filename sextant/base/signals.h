@@ -19,6 +19,8 @@ void exit_at_once();
 /// From the stop request on the process has this long to save; then it ends with 143 from inside
 /// the handler. 0 = no limit.
 void set_stop_deadline(Seconds deadline);
+/// What the deadline was for is done: it no longer ends the process.
+void end_stop_deadline();
 /// True once for each SIGUSR2 that came: write flight records, memory and stage table, go on.
 bool take_dump_request();
 /// For tests: as if a signal had come, and back.

@@ -97,6 +97,15 @@ std::optional<fs::path> find_start(const CheckpointKeys& keys, const fs::path& r
   auto newest = find_newest_checkpoint(root, false, &rejected);
   if (!newest.ok()) throw IoError(to_diagnostic(newest.error(), "sextant doctor " + root.string()));
   for (const std::string& line : rejected) SX_LOG(kWarn, "ckpt.invalid", "folder", line);
+  if (!newest->has_value() && !list_checkpoints(root).empty()) {
+    throw IoError(Diagnostic{.exit = ExitCode::kIo,
+                             .number = 5,
+                             .what = "no checkpoint of this run is whole",
+                             .where = root.string(),
+                             .rule = rejected.empty() ? "" : rejected.front(),
+                             .next = "sextant ckpt verify " + root.string() +
+                                     "/step-..., or checkpoint.load=none to begin anew"});
+  }
   return newest->has_value() ? *newest : named;
 }
 
@@ -189,13 +198,18 @@ class RankTrainer {
       const StepResult result = step();
       stopped = result.wishes.stop;
       const bool last = progress_.step == steps;
+      // Asked to stop, the save comes first: it is what the deadline is for.
+      if (stopped) {
+        save();
+        signals::end_stop_deadline();
+      }
       const std::optional<Evaluation> evaluation = evaluate_if_due(last);
       record.write_trace(result.trace);
       const bool logged = record.logs(progress_.step) || evaluation.has_value();
       const std::vector<StepTrace> all =
           logged ? gather_traces(run_.world, result.trace) : std::vector<StepTrace>{};
       if (run_.world.coord() == 0) record.write_step(result, progress_, all, evaluation);
-      if (result.wishes.save || last || stopped) save();
+      if ((result.wishes.save || last) && !stopped) save();
       outcome_.last_loss = result.loss;
       if (evaluation) outcome_.heldout = *evaluation;
     }

@@ -122,6 +122,15 @@ class TrainCommand(unittest.TestCase):
         self.fails(2, "SX2-007", *base, "--data.paths=/nonexistent/prefix", "--tokenizer.kind=bytes")
         self.fails(2, "SX2-016", *base, "--model.vocab_size=100")
 
+    def test_damaged_checkpoints_do_not_begin_anew(self):
+        out = self.out("damaged")
+        subprocess.run(train_command(out), check=True)
+        for folder in os.listdir(os.path.join(out, "ckpt")):
+            weights_file = os.path.join(out, "ckpt", folder, "model-00000.safetensors")
+            if os.path.exists(weights_file):
+                os.truncate(weights_file, 100)
+        self.fails(3, "SX3-005", *train_command(out)[2:])
+
     def test_not_finite_loss_stops_with_exit_7(self):
         out = self.out("numeric")
         self.fails(7, "SX7-001", "--preset", "debug", "--out", out, "--quiet", "--optimizer.lr=1e30",

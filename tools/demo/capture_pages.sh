@@ -33,6 +33,7 @@ server=$!
 trap 'kill $server 2>/dev/null; rm -f "$server_log"' EXIT
 for _ in $(seq 100); do [ -s "$server_log" ] && break; sleep 0.05; done
 address=$(cat "$server_log")
+[ -n "$address" ] || { echo "error: the page server did not start" >&2; exit 1; }
 
 rm -rf "$out"
 mkdir -p "$out"

@@ -12,15 +12,20 @@ out=runs/demo
 steps=
 vocab=4096
 warcs=()
+given=no
 while [ $# -gt 0 ]; do
   case $1 in
-    --warc) shift; while [ $# -gt 0 ] && [[ $1 != --* ]]; do warcs+=("$1"); shift; done ;;
+    --warc) shift; given=yes; while [ $# -gt 0 ] && [[ $1 != --* ]]; do warcs+=("$1"); shift; done ;;
     --steps) steps=$2; shift 2 ;;
     --vocab) vocab=$2; shift 2 ;;
     --out) out=$2; shift 2 ;;
     *) echo "error: unknown option '$1' (--warc FILE..., --steps N, --vocab N, --out DIR)" >&2; exit 2 ;;
   esac
 done
+if [ $given = yes ] && [ ${#warcs[@]} -eq 0 ]; then
+  echo "error: --warc needs at least one file" >&2
+  exit 2
+fi
 if [ -e "$out" ]; then
   [ -e "$out/stages.tsv" ] || { echo "error: $out exists and is no earlier demo; choose another --out" >&2; exit 2; }
   rm -rf "$out"
