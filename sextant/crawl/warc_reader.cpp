@@ -203,9 +203,6 @@ WarcReader::State::Outcome WarcReader::State::read_header(std::string& header, s
   for (;;) {
     const std::size_t length = header_length(stream_.data(), limits_.max_header_bytes);
     if (length == std::string_view::npos) {
-      // At least this byte is passed over: the search for the next record would find this one
-      // again.
-      stream_.consume(std::min<std::size_t>(1, stream_.data().size()));
       cause = "no record header";
       return Outcome::kDamaged;
     }
