@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# clang-tidy (list in .clang-tidy) over the torch-free sources changed since the last 20 commits, or all with --all.
+# clang-tidy (list in .clang-tidy) over torch-free sources of the folders known to be clean (tools/clang_tidy_clean.txt):
+# those changed in the last 20 commits, or all of them with --all. A folder enters the list when it has become clean.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ -e build/core/compile_commands.json ] || cmake --preset core > /dev/null
-base=$(git rev-list --max-count=21 HEAD | tail -1)
+cmake --preset core -B build/tidy -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 > /dev/null
+cmake --build build/tidy --target sx_git_commit > /dev/null
+mapfile -t clean < <(sed 's/#.*//; s/ *$//; /^$/d' tools/clang_tidy_clean.txt)
 if [ "${1:-}" = --all ]; then
-  list=$(git ls-files 'sextant/*.cpp' 'apps/sextant/*.cpp')
+  list=$(git ls-files "${clean[@]/%//*.cpp}")
 else
-  list=$(git diff --name-only --diff-filter=d "$base" -- 'sextant/*.cpp' 'apps/sextant/*.cpp')
+  base=$(git rev-list --max-count=21 HEAD | tail -1)
+  list=$(git diff --name-only --diff-filter=d "$base" -- "${clean[@]/%//*.cpp}")
 fi
 files=()
 for file in $list; do
-  grep -q "/$file\"" build/core/compile_commands.json && files+=("$file")
+  grep -q "/$file\"" build/tidy/compile_commands.json && files+=("$file")
 done
-[ ${#files[@]} -gt 0 ] || { echo "no torch-free source changed"; exit 0; }
-printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy-14 --quiet -p build/core --warnings-as-errors='*' 2>/dev/null
+[ ${#files[@]} -gt 0 ] || { echo "clang-tidy: no changed source in its folders"; exit 0; }
+printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy-14 --quiet -p build/tidy --warnings-as-errors='*' 2>/dev/null
 echo "clang-tidy: ${#files[@]} files"
