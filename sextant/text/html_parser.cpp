@@ -213,6 +213,19 @@ class Guard {
   std::uint64_t num_swallowed_ = 0;
 };
 
+// lexbor keeps names it does not know in tables of 128 buckets, so a page of many distinct
+// attribute or element names would search ever longer chains. Gives an empty table as many buckets
+// as a page of this size can need.
+void widen(lexbor_hash_t* table, std::size_t page_bytes) {
+  std::size_t buckets = table->table_size;
+  while (buckets < page_bytes / 32 && buckets < (std::size_t{1} << 20)) buckets *= 2;
+  auto* wide =
+      static_cast<lexbor_hash_entry_t**>(lexbor_calloc(buckets, sizeof(lexbor_hash_entry_t*)));
+  if (wide == nullptr) return;  // over budget: the guard sees to it
+  table->table = wide;          // the old one is the arena's
+  table->table_size = buckets;
+}
+
 }  // namespace
 
 struct HtmlParser::State {
@@ -238,6 +251,8 @@ ParsedPage HtmlParser::parse(std::string_view html, const HtmlLimits& limits) {
   ParsedPage page;
   lxb_html_document_t* document = lxb_html_parse_chunk_begin(parser);
   SX_CHECK(document != nullptr, "lexbor cannot start a document: out of memory");
+  widen(document->dom_document.attrs, html.size());
+  widen(document->dom_document.tags, html.size());
   bool sound = true;
   for (std::size_t pos = 0; pos < html.size() && sound && !guard.over_budget();
        pos += kChunkBytes) {

@@ -165,7 +165,16 @@ std::string distinct_attributes(std::size_t n) {
   return html + ">x";
 }
 
+// Each of n elements has a name, or an attribute, that no other has.
+std::string own_names(std::size_t n, const std::string& before, const std::string& behind) {
+  std::string html;
+  for (std::size_t i = 0; i < n; ++i) html += before + std::to_string(i) + behind;
+  return html;
+}
+
 const Hostile kHostile[] = {
+    {"elements of own names", [](std::size_t n) { return own_names(n, "<x", "></p>"); }},
+    {"attributes of own names", [](std::size_t n) { return own_names(n, "<p a", "=1>"); }},
     {"div then p end", [](std::size_t n) { return repeat("<div>", n) + repeat("</p>", n); }},
     {"div", [](std::size_t n) { return repeat("<div>", n); }},
     {"attributes", distinct_attributes},
@@ -196,6 +205,22 @@ const Hostile kHostile[] = {
     {"end tags", [](std::size_t n) { return repeat("</b></p>", n); }},
     {"frames of lists", [](std::size_t n) { return repeat("<ul><li>", n); }},
 };
+
+// lexbor's own tables of names have 128 buckets: 200,000 names in one tag took 17 s.
+TEST(HtmlHostile, ManyNamesCostNoMoreThanTwentyTimesText) {
+  HtmlParser parser;
+  const auto seconds = [&](const std::string& html) {
+    const std::clock_t begin = std::clock();
+    const ParsedPage page = parser.parse(html);
+    EXPECT_GT(page.nodes, 0u);
+    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  };
+  const std::string names = distinct_attributes(200'000);
+  std::string ordinary;
+  while (ordinary.size() < names.size())
+    ordinary += "<p class=x>Some <b>ordinary</b> text of a page.</p>\n";
+  EXPECT_LT(seconds(names), 20 * seconds(ordinary) + 0.05);
+}
 
 TEST(HtmlHostile, NoPageIsWorseThanLinear) {
   HtmlParser parser;
