@@ -29,7 +29,7 @@ class Program : public testing::Test {
 
 TEST_F(Program, AFullStandardOutputIsAFaultAndAClosedPipeIsNone) {
   for (const char* line : {"--help", "--version", "doctor --json", "completion bash"}) {
-    const Outcome full = run(std::string(line) + " >/dev/full");
+    const ShellOutcome full = run(std::string(line) + " >/dev/full");
     EXPECT_EQ(full.code, 3) << line;
     EXPECT_NE(full.err.find("standard output"), std::string::npos) << full.err;
   }

@@ -42,7 +42,7 @@ TEST(HashTest, Crc32cEqualsTheBitwiseDefinition) {
 
 TEST(HashTest, StreamAndFileEqualOneShot) {
   std::string bytes;
-  for (int i = 0; i < 3'000'000; ++i) bytes += static_cast<char>(i * i >> 3);
+  for (std::uint64_t i = 0; i < 3'000'000; ++i) bytes += static_cast<char>(i * i >> 3);
   const TempDir dir;
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{1}, std::size_t{1 << 20}, bytes.size()}) {
