@@ -27,18 +27,6 @@ const char* to_string(ReduceOp op) {
   return "?";
 }
 
-const char* to_string(Purpose purpose) {
-  switch (purpose) {
-    case Purpose::kGather: return "gather";
-    case Purpose::kReduce: return "reduce";
-    case Purpose::kReplicate: return "replicate";
-    case Purpose::kP2pForward: return "p2p_forward";
-    case Purpose::kP2pBackward: return "p2p_backward";
-    case Purpose::kControl: return "control";
-  }
-  return "?";
-}
-
 namespace collective {
 
 Operation broadcast(at::Tensor tensor, std::int64_t root) {

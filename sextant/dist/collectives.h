@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sextant/base/units.h"
+#include "sextant/mesh/purpose.h"
 
 namespace sx {
 
@@ -29,17 +30,6 @@ const char* to_string(Collective op);
 /// kMax and kMin hand on NaN.
 enum class ReduceOp : std::uint8_t { kSum, kMax, kMin };
 const char* to_string(ReduceOp op);
-
-/// What a communicator is used for; two communicators over the same ranks differ in it.
-enum class Purpose : std::uint8_t {
-  kGather,
-  kReduce,
-  kReplicate,
-  kP2pForward,
-  kP2pBackward,
-  kControl
-};
-const char* to_string(Purpose purpose);
 
 /// One collective call as data: what `Communicator::start` and `start_batch` take. Made by the
 /// functions below.
