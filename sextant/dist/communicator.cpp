@@ -6,6 +6,7 @@
 
 #include "sextant/base/check.h"
 #include "sextant/dist/detail/check_operation.h"
+#include "sextant/dist/detail/descriptor.h"
 #include "sextant/dist/detail/transport.h"
 
 namespace sx {
@@ -38,35 +39,62 @@ Communicator Communicator::solo(AxisSet axis, Purpose purpose, std::int64_t glob
       {.global_ranks = {global_rank}, .coord = 0, .axis = axis, .purpose = purpose}));
 }
 
-Communicator::Communicator(std::unique_ptr<detail::Transport> transport)
-    : transport_(std::move(transport)) {}
+Communicator::Communicator(std::unique_ptr<detail::Transport> transport,
+                           std::shared_ptr<CommSession> session)
+    : transport_(std::move(transport)), session_(std::move(session)) {
+  if (!session_) session_ = std::make_shared<CommSession>(global_rank());
+  state_ = session_->add_communicator(transport_->group(), transport_->capabilities().transport);
+}
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
 
-Handle Communicator::start(Operation operation, CallOptions options) {
+std::unique_ptr<detail::Transport> Communicator::take_transport() && {
+  return std::move(transport_);
+}
+
+std::shared_ptr<detail::PendingOperation> Communicator::begin(Operation operation,
+                                                              const CallOptions& options,
+                                                              std::uint64_t& number) {
+  detail::Descriptor descriptor = detail::describe(operation, options);
+  number = session_->begin_call(*state_, descriptor);
+  return transport_->start(std::move(operation), std::move(descriptor),
+                           options.timeout ? *options.timeout : session_->timeout());
+}
+
+Handle Communicator::start(Operation operation, const CallOptions& options) {
   detail::check_operation(operation, transport_->group(), transport_->capabilities());
-  return Handle(transport_->start(std::move(operation), options));
+  std::uint64_t number = 0;
+  try {
+    std::shared_ptr<detail::PendingOperation> pending =
+        begin(std::move(operation), options, number);
+    if (pending) return Handle(std::move(pending), session_, number, 1);
+  } catch (const std::exception& e) {
+    session_->end_call(number, FlightState::kFailed);
+    session_->dump(e.what(), true);
+    throw;
+  }
+  session_->end_call(number, FlightState::kDone);
+  return Handle();
 }
 
 Handle Communicator::start_broadcast(at::Tensor tensor, std::int64_t root, CallOptions options) {
-  return start(collective::broadcast(std::move(tensor), root), std::move(options));
+  return start(collective::broadcast(std::move(tensor), root), options);
 }
 
 Handle Communicator::start_all_reduce(at::Tensor tensor, ReduceOp op, CallOptions options) {
-  return start(collective::all_reduce(std::move(tensor), op), std::move(options));
+  return start(collective::all_reduce(std::move(tensor), op), options);
 }
 
 Handle Communicator::start_reduce_scatter(at::Tensor out, at::Tensor in, ReduceOp op,
                                           std::vector<std::int64_t> counts, CallOptions options) {
   return start(collective::reduce_scatter(std::move(out), std::move(in), op, std::move(counts)),
-               std::move(options));
+               options);
 }
 
 Handle Communicator::start_all_gather(at::Tensor out, at::Tensor in,
                                       std::vector<std::int64_t> counts, CallOptions options) {
-  return start(collective::all_gather(std::move(out), std::move(in), std::move(counts)),
-               std::move(options));
+  return start(collective::all_gather(std::move(out), std::move(in), std::move(counts)), options);
 }
 
 Handle Communicator::start_all_to_all(at::Tensor out, at::Tensor in,
@@ -74,17 +102,17 @@ Handle Communicator::start_all_to_all(at::Tensor out, at::Tensor in,
                                       std::vector<std::int64_t> recv_counts, CallOptions options) {
   return start(collective::all_to_all(std::move(out), std::move(in), std::move(send_counts),
                                       std::move(recv_counts)),
-               std::move(options));
+               options);
 }
 
 Handle Communicator::start_send(at::Tensor tensor, std::int64_t to, std::int64_t tag,
                                 CallOptions options) {
-  return start(collective::send(std::move(tensor), to, tag), std::move(options));
+  return start(collective::send(std::move(tensor), to, tag), options);
 }
 
 Handle Communicator::start_recv(at::Tensor tensor, std::int64_t from, std::int64_t tag,
                                 CallOptions options) {
-  return start(collective::recv(std::move(tensor), from, tag), std::move(options));
+  return start(collective::recv(std::move(tensor), from, tag), options);
 }
 
 Handle Communicator::start_batch(std::vector<Operation> operations, CallOptions options) {
@@ -93,15 +121,23 @@ Handle Communicator::start_batch(std::vector<Operation> operations, CallOptions 
     detail::check_operation(operation, transport_->group(), transport_->capabilities());
   }
   std::vector<std::shared_ptr<detail::PendingOperation>> parts;
-  for (Operation& operation : operations) {
-    auto part = transport_->start(std::move(operation), options);
-    if (part) parts.push_back(std::move(part));
+  std::uint64_t first = session_->recorder().num_calls();
+  std::uint64_t number = first;
+  try {
+    for (Operation& operation : operations) {
+      auto part = begin(std::move(operation), options, number);
+      if (part) parts.push_back(std::move(part));
+    }
+  } catch (const std::exception& e) {
+    session_->end_call(number, FlightState::kFailed);
+    session_->dump(e.what(), true);
+    throw;
   }
-  if (parts.empty()) return Handle();
-  return Handle(std::make_shared<BatchOperation>(std::move(parts)));
+  return Handle(std::make_shared<BatchOperation>(std::move(parts)), session_, first,
+                operations.size());
 }
 
-void Communicator::barrier(CallOptions options) { start(Operation{}, std::move(options)).wait(); }
+void Communicator::barrier(CallOptions options) { start(Operation{}, options).wait(); }
 
 Communicator Communicator::make_group(const std::vector<std::int64_t>& ranks, AxisSet axis,
                                       Purpose purpose) {
@@ -115,8 +151,10 @@ Communicator Communicator::make_group(const std::vector<std::int64_t>& ranks, Ax
   const auto own = std::lower_bound(ranks.begin(), ranks.end(), global_rank());
   SX_CHECK(own != ranks.end() && *own == global_rank(), "make_group: rank {} is not a member",
            global_rank());
-  return Communicator(transport_->make_group(
-      {.global_ranks = ranks, .coord = own - ranks.begin(), .axis = axis, .purpose = purpose}));
+  return Communicator(
+      transport_->make_group(
+          {.global_ranks = ranks, .coord = own - ranks.begin(), .axis = axis, .purpose = purpose}),
+      session_);
 }
 
 const std::vector<std::int64_t>& Communicator::global_ranks() const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sextant/dist/collectives.h"
+#include "sextant/dist/comm_session.h"
 #include "sextant/dist/handle.h"
 #include "sextant/mesh/axis.h"
 
@@ -47,7 +48,9 @@ class Communicator {
   static Communicator solo(AxisSet axis = AxisSet::world(), Purpose purpose = Purpose::kControl,
                            std::int64_t global_rank = 0);
 
-  explicit Communicator(std::unique_ptr<detail::Transport> transport);
+  /// `session`: that of the rank; null = one of its own with the options' defaults.
+  explicit Communicator(std::unique_ptr<detail::Transport> transport,
+                        std::shared_ptr<CommSession> session = nullptr);
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();
@@ -83,14 +86,24 @@ class Communicator {
   AxisSet axis() const;
   Purpose purpose() const;
   const Capabilities& capabilities() const;
+  /// What all communicators of this rank share: flight record, schedule hashes, counts of bytes.
+  CommSession& session() { return *session_; }
+  /// The communicator without its transport, for wrappers; it is empty afterwards.
+  std::unique_ptr<detail::Transport> take_transport() &&;
 
   /// Ends every call of every rank of the world with a DistError that carries `reason`. Safe from
   /// any thread.
   void abort(const std::string& reason);
 
  private:
-  Handle start(Operation operation, CallOptions options);
+  /// Starts one call; null when it is done already. `number` is that of its flight record.
+  std::shared_ptr<detail::PendingOperation> begin(Operation operation, const CallOptions& options,
+                                                  std::uint64_t& number);
+  Handle start(Operation operation, const CallOptions& options);
+
   std::unique_ptr<detail::Transport> transport_;
+  std::shared_ptr<CommSession> session_;
+  std::shared_ptr<detail::CommState> state_;
 };
 
 }  // namespace sx

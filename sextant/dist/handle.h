@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 namespace sx {
+
+class CommSession;
 
 namespace detail {
 class PendingOperation;
@@ -17,7 +20,9 @@ class PendingOperation;
 class [[nodiscard]] Handle {
  public:
   Handle() = default;  ///< already done
-  explicit Handle(std::shared_ptr<detail::PendingOperation> pending);
+  /// Calls `first` to `first + count - 1` of the session's flight record.
+  Handle(std::shared_ptr<detail::PendingOperation> pending, std::shared_ptr<CommSession> session,
+         std::uint64_t first, std::uint64_t count);
   Handle(Handle&& other) noexcept;
   Handle& operator=(Handle&& other) noexcept;
   ~Handle();
@@ -34,6 +39,9 @@ class [[nodiscard]] Handle {
  private:
   void drop() noexcept;
   std::shared_ptr<detail::PendingOperation> pending_;
+  std::shared_ptr<CommSession> session_;
+  std::uint64_t first_ = 0;
+  std::uint64_t count_ = 0;
 };
 
 }  // namespace sx

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sextant/base/check.h"
+#include "sextant/dist/detail/descriptor.h"
 #include "sextant/dist/detail/transport.h"
 #include "sextant/dist/dist_error.h"
 
@@ -21,13 +22,12 @@ class SoloTransport final : public Transport {
   const GroupInfo& group() const override { return group_; }
   const Capabilities& capabilities() const override { return capabilities_; }
 
-  std::shared_ptr<PendingOperation> start(Operation o, const CallOptions&) override {
+  std::shared_ptr<PendingOperation> start(Operation o, Descriptor descriptor, Seconds) override {
     const std::lock_guard lock(mutex_);
     if (aborted_) {
-      throw DistError(DistFault::kAborted, group_.axis, o.op, sequence_, 0, Seconds{},
+      throw DistError(DistFault::kAborted, group_.axis, o.op, descriptor.sequence, 0, Seconds{},
                       group_.global_ranks[0], reason_);
     }
-    ++sequence_;
     switch (o.op) {
       case Collective::kReduceScatter:
       case Collective::kAllGather:
@@ -75,7 +75,6 @@ class SoloTransport final : public Transport {
   GroupInfo group_;
   Capabilities capabilities_;
   std::deque<std::pair<std::int64_t, at::Tensor>> sent_;
-  std::uint64_t sequence_ = 0;
   std::mutex mutex_;  // abort may come from another thread
   bool aborted_ = false;
   std::string reason_;

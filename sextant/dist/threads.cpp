@@ -14,6 +14,12 @@ namespace {
 void run_rank(detail::ThreadWorld& world, std::int64_t global_rank,
               const std::function<void(Communicator&)>& body, std::exception_ptr& error) {
   detail::RankState& rank = world.rank(global_rank);
+  const ThreadsOptions& options = world.options();
+  const auto session = std::make_shared<CommSession>(
+      global_rank, CommOptions{.timeout = options.timeout,
+                               .first_timeout = options.first_timeout,
+                               .flight_records = options.flight_records,
+                               .flight_folder = options.flight_folder});
   try {
     prepare_rank_thread({.intra_op_threads = world.options().intra_op_threads,
                          .flush_denormals = world.options().flush_denormals});
@@ -22,13 +28,15 @@ void run_rank(detail::ThreadWorld& world, std::int64_t global_rank,
     Communicator communicator(world.make_transport({.global_ranks = std::move(all),
                                                     .coord = global_rank,
                                                     .axis = world.options().axis,
-                                                    .purpose = world.options().purpose}));
+                                                    .purpose = world.options().purpose}),
+                              session);
     body(communicator);
     SX_CHECK(rank.dropped().empty(), "a handle went without wait(): {}", rank.dropped());
     rank.drain();
   } catch (const std::exception& e) {
     error = std::current_exception();
     world.abort(DistFault::kAborted, global_rank, e.what());
+    session->dump(e.what(), true);
   } catch (...) {
     error = std::current_exception();
     world.abort(DistFault::kAborted, global_rank, "unknown exception");

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <optional>
 
 #include "sextant/base/units.h"
 #include "sextant/dist/communicator.h"
@@ -11,9 +14,12 @@ namespace sx {
 struct ThreadsOptions {
   AxisSet axis = AxisSet::world();
   Purpose purpose = Purpose::kControl;
-  Seconds timeout{600.0};       ///< of one call
-  int intra_op_threads = 1;     ///< LibTorch's threads inside one rank
-  bool flush_denormals = true;  ///< set for each rank thread
+  Seconds timeout{600.0};                ///< of one call (key comm.timeout)
+  std::optional<Seconds> first_timeout;  ///< until the end of a rank's first step
+  int intra_op_threads = 1;              ///< LibTorch's threads inside one rank
+  bool flush_denormals = true;           ///< set for each rank thread
+  std::size_t flight_records = 4096;     ///< calls that each rank's flight recorder keeps
+  std::filesystem::path flight_folder;   ///< where it is dumped; empty = nowhere
 };
 
 /// Runs `body` on `world_size` rank threads of this process, each with its communicator over all of

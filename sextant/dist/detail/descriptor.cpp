@@ -19,6 +19,12 @@ bool all_equal(const std::vector<std::int64_t>& counts) {
   return true;
 }
 
+std::uint64_t hash_counts(const std::vector<std::int64_t>& counts, std::uint64_t seed) {
+  if (counts.empty()) return seed;
+  return xxh64({reinterpret_cast<const char*>(counts.data()), counts.size() * sizeof(counts[0])},
+               seed);
+}
+
 }  // namespace
 
 std::string Descriptor::to_string() const {
@@ -37,15 +43,19 @@ std::string Descriptor::to_string() const {
 }
 
 std::uint64_t Descriptor::next_history(Purpose purpose) const {
-  // Counts of an all_to_all differ by rank and stay outside.
-  std::string key = fmt::format("{} {} {} {} ", static_cast<int>(op), static_cast<int>(reduce),
-                                static_cast<int>(dtype), static_cast<int>(purpose));
-  if (op != Collective::kAllToAll) key += fmt::format("{} ", fmt::join(send_counts, ","));
-  if (op == Collective::kAllGather) key += fmt::format("{} ", fmt::join(recv_counts, ","));
-  if (op == Collective::kAllReduce || op == Collective::kBroadcast)
-    key += fmt::format("{} {} ", numel, peer);
-  key += unit;
-  return xxh64(key, history);
+  // Counts of an all_to_all differ by rank and stay outside, as does the own part of an uneven
+  // all_gather.
+  const bool own_size = op == Collective::kAllToAll || !recv_counts.empty();
+  const std::uint64_t head[3] = {
+      static_cast<std::uint64_t>(op) | static_cast<std::uint64_t>(reduce) << 8 |
+          static_cast<std::uint64_t>(dtype) << 16 | static_cast<std::uint64_t>(purpose) << 24,
+      own_size ? 0 : static_cast<std::uint64_t>(numel), static_cast<std::uint64_t>(peer)};
+  std::uint64_t hash = xxh64({reinterpret_cast<const char*>(head), sizeof(head)}, history);
+  if (op != Collective::kAllToAll) {
+    hash = hash_counts(send_counts, hash);
+    hash = hash_counts(recv_counts, hash);
+  }
+  return unit.empty() ? hash : xxh64(unit, hash);
 }
 
 std::int64_t Descriptor::bytes() const {
@@ -64,8 +74,9 @@ Descriptor describe(const Operation& o, const CallOptions& options) {
   }
   d.peer = o.peer;
   d.tag = o.tag;
-  d.send_counts = o.send_counts;
-  d.recv_counts = o.recv_counts;
+  const bool always = o.op == Collective::kAllToAll;
+  if (always || !all_equal(o.send_counts)) d.send_counts = o.send_counts;
+  if (always || !all_equal(o.recv_counts)) d.recv_counts = o.recv_counts;
   d.unit = options.unit;
   return d;
 }
@@ -77,8 +88,9 @@ bool agree(const Descriptor& a, std::int64_t coord_a, const Descriptor& b, std::
   switch (a.op) {
     case Collective::kBroadcast: return a.peer == b.peer && a.numel == b.numel;
     case Collective::kAllReduce: return a.numel == b.numel;
-    case Collective::kReduceScatter: return a.send_counts == b.send_counts;
-    case Collective::kAllGather: return a.recv_counts == b.recv_counts;
+    case Collective::kReduceScatter: return a.numel == b.numel && a.send_counts == b.send_counts;
+    case Collective::kAllGather:
+      return a.recv_counts == b.recv_counts && (!a.recv_counts.empty() || a.numel == b.numel);
     case Collective::kAllToAll: {
       const auto ia = static_cast<std::size_t>(coord_a);
       const auto ib = static_cast<std::size_t>(coord_b);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "sextant/dist/collectives.h"
-#include "sextant/dist/detail/transport.h"
 
 namespace sx::detail {
 
@@ -19,6 +18,7 @@ struct Descriptor {
   std::int64_t numel = 0;
   std::int64_t peer = 0;
   std::int64_t tag = 0;
+  /// By coord; empty where all are equal (all_to_all: always given).
   std::vector<std::int64_t> send_counts;
   std::vector<std::int64_t> recv_counts;
   std::string unit;
@@ -27,7 +27,7 @@ struct Descriptor {
 
   /// "all_reduce sum Float x 1024, unit \"bucket 0\", call 12".
   std::string to_string() const;
-  /// The schedule hash after this call.
+  /// The schedule hash after this call. Allocates nothing.
   std::uint64_t next_history(Purpose purpose) const;
   std::int64_t bytes() const;
 };

@@ -91,7 +91,8 @@ class ThreadMember {
  public:
   ThreadMember(ThreadWorld& world, std::shared_ptr<ThreadGroup> group, GroupInfo info);
 
-  std::shared_ptr<ThreadOperation> start(Operation operation, const CallOptions& options,
+  std::shared_ptr<ThreadOperation> start(Operation operation, Descriptor descriptor,
+                                         Seconds timeout,
                                          const std::shared_ptr<ThreadMember>& self);
   /// Hands calls that peers have published meanwhile to the own operations of the same place,
   /// comparing them.
@@ -114,9 +115,6 @@ class ThreadMember {
   std::shared_ptr<ThreadGroup> group_;
   GroupInfo info_;
   RankState& rank_;
-  std::uint64_t sequence_ = 0;      // of the next collective
-  std::uint64_t p2p_sequence_ = 0;  // of the next send or receive
-  std::uint64_t history_ = 0;
   std::shared_ptr<Published> tail_;                  // own last call
   std::vector<std::shared_ptr<Published>> cursors_;  // last call seen of each other coord
   std::deque<CollectiveOperation*> open_;            // own collectives from open_begin_ on

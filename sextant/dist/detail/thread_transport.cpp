@@ -40,13 +40,9 @@ ThreadMember::ThreadMember(ThreadWorld& world, std::shared_ptr<ThreadGroup> grou
   tail_ = std::exchange(cursors_[static_cast<std::size_t>(info_.coord)], nullptr);
 }
 
-std::shared_ptr<ThreadOperation> ThreadMember::start(Operation operation,
-                                                     const CallOptions& options,
+std::shared_ptr<ThreadOperation> ThreadMember::start(Operation operation, Descriptor descriptor,
+                                                     Seconds timeout,
                                                      const std::shared_ptr<ThreadMember>& self) {
-  Descriptor descriptor = describe(operation, options);
-  const Seconds timeout = options.timeout.value_or(world_.options().timeout);
-  const bool p2p = operation.op == Collective::kSend || operation.op == Collective::kRecv;
-  descriptor.sequence = p2p ? p2p_sequence_ : sequence_;
   rank_.before_start(info_, descriptor);
 
   std::shared_ptr<ThreadOperation> result;
@@ -66,16 +62,12 @@ std::shared_ptr<ThreadOperation> ThreadMember::start(Operation operation,
     result =
         std::make_shared<RecvOperation>(self, std::move(operation), std::move(descriptor), timeout);
   } else {
-    descriptor.history = history_;
-    history_ = descriptor.next_history(info_.purpose);
     auto collective = std::make_shared<CollectiveOperation>(self, std::move(operation),
                                                             std::move(descriptor), timeout);
     open_.push_back(collective.get());
-    ++sequence_;
     publish(collective->own());
     result = std::move(collective);
   }
-  if (p2p) ++p2p_sequence_;
   rank_.add(result);
   return result;
 }
@@ -100,7 +92,7 @@ void ThreadMember::deliver() {
     while (cursor->has_next.load(std::memory_order_acquire)) {
       const std::shared_ptr<Published> call = cursor->next;
       const std::uint64_t place = call->descriptor.sequence;
-      if (place >= sequence_) break;  // the peer is ahead of us
+      if (place >= open_begin_ + open_.size()) break;  // the peer is ahead of us
       cursor = call;
       open_[static_cast<std::size_t>(place - open_begin_)]->arrive(coord, call);
     }
@@ -129,9 +121,9 @@ class ThreadTransport final : public Transport {
   const GroupInfo& group() const override { return member_->info(); }
   const Capabilities& capabilities() const override { return capabilities_; }
 
-  std::shared_ptr<PendingOperation> start(Operation operation,
-                                          const CallOptions& options) override {
-    return member_->start(std::move(operation), options, member_);
+  std::shared_ptr<PendingOperation> start(Operation operation, Descriptor descriptor,
+                                          Seconds timeout) override {
+    return member_->start(std::move(operation), std::move(descriptor), timeout, member_);
   }
   std::unique_ptr<Transport> make_group(GroupInfo info) override {
     return member_->world().make_transport(std::move(info));

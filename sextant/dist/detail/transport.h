@@ -11,6 +11,8 @@
 
 namespace sx::detail {
 
+struct Descriptor;
+
 /// An operation between `start_*` and the end of `wait()`. Used by the rank that started it.
 class PendingOperation {
  public:
@@ -38,10 +40,12 @@ class Transport {
   virtual ~Transport() = default;
   virtual const GroupInfo& group() const = 0;
   virtual const Capabilities& capabilities() const = 0;
-  /// `operation` has passed `check_operation`, which also fills in even counts. Null = already
-  /// done.
-  virtual std::shared_ptr<PendingOperation> start(Operation operation,
-                                                  const CallOptions& options) = 0;
+  /// Starts a call. `operation` has passed `check_operation`, which also fills in even counts.
+  /// `descriptor` is what ranks compare: it carries the call's place in the sequence and the
+  /// schedule hash of all calls before it, both kept by the Communicator. `timeout` is the longest
+  /// wait for this call. Null = already done.
+  virtual std::shared_ptr<PendingOperation> start(Operation operation, Descriptor descriptor,
+                                                  Seconds timeout) = 0;
   virtual std::unique_ptr<Transport> make_group(GroupInfo group) = 0;
   virtual void abort(const std::string& reason) = 0;
 };
