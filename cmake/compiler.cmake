@@ -14,6 +14,10 @@ add_compile_options(-Wall -Wextra -Wnon-virtual-dtor -Woverloaded-virtual -Wno-m
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 takes inlined std::string code for overflows (GCC bugs 105329, 105651).
   add_compile_options(-Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread)
+  if(CMAKE_UNITY_BUILD)
+    # Several sources in one: each is then an included file to the warning, which asks about headers.
+    add_compile_options(-Wno-subobject-linkage)
+  endif()
 endif()
 
 find_program(SX_CCACHE ccache)

@@ -21,8 +21,6 @@
 namespace sx {
 namespace {
 
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
-
 bool colored(ColorMode color) {
   if (color == ColorMode::kAuto) return env::want_color();
   return color == ColorMode::kAlways;
@@ -199,6 +197,8 @@ int run_parsed(Program program, ParsedCommandLine parsed, char** argv,
 }
 
 }  // namespace
+
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 void print_fault(const Diagnostic& fault, const char* severity, ColorMode color) {
   std::string text = fault.to_string(severity);

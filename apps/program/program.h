@@ -29,6 +29,9 @@ struct ProgramPart {
 int run_main(Program program, int argc, char** argv, std::initializer_list<Command> commands,
              std::span<const ProgramPart> parts = {});
 
+/// Writes to standard output, as it is.
+void print(const std::string& text);
+
 /// Prints to standard error, coloured when that is a terminal or --color says so.
 void print_fault(const Diagnostic& fault, const char* severity, ColorMode color);
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/program/read_json.h"
 #include "apps/sextant/crawl_inspect.h"
 #include "sextant/base/progress.h"
 #include "sextant/base/signals.h"
@@ -123,21 +124,10 @@ int run_crawl_verb(const Invocation& invocation) {
   return 0;
 }
 
-Json read_json(const fs::path& path) {
-  const std::string text = take(read_file(path, std::uint64_t{1} << 30),
-                                "sextant crawl INPUT... --out " + path.parent_path().string());
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) {
-    throw IoError(to_diagnostic(Error{ErrorKind::kCorrupt, "not JSON", path.string()},
-                                "run the crawl again"));
-  }
-  return json;
-}
-
 int run_report(const Invocation& invocation) {
   const fs::path run = invocation.inputs.front();
-  const Json summary = read_json(run / "summary.json");
-  const Json examples = read_json(run / "examples.json");
+  const Json summary = read_json(run / "summary.json", "run the crawl again");
+  const Json examples = read_json(run / "examples.json", "run the crawl again");
   const auto& files = summary.at("files");
   const std::string subject =
       files.size() == 1 ? fs::path(files[0].at("path").get<std::string>()).filename().string()
@@ -190,7 +180,7 @@ std::vector<std::string> verify_outputs(const fs::path& run, const Json& summary
 
 int run_verify(const Invocation& invocation) {
   const fs::path run = invocation.inputs.front();
-  const Json summary = read_json(run / "summary.json");
+  const Json summary = read_json(run / "summary.json", "run the crawl again");
   const auto faults = verify_outputs(run, summary);
   for (const std::string& fault : faults) std::fprintf(stdout, "%s\n", fault.c_str());
   if (!faults.empty()) return static_cast<int>(ExitCode::kVerdict);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "apps/program/program.h"
 #include "sextant/base/check.h"
 #include "sextant/base/diagnostic.h"
 #include "sextant/data/dataset_summary.h"
@@ -14,8 +15,6 @@ namespace sx {
 namespace {
 
 constexpr std::size_t kShownBytes = 200;
-
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 /// A corrupt or unreadable file ends `inspect` with exit 3, a missing one with 2.
 [[noreturn]] void fail(const Error& error) {

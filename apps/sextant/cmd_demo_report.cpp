@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "apps/program/read_json.h"
 #include "sextant/base/diagnostic.h"
 #include "sextant/base/fs.h"
 #include "sextant/trace/demo_report.h"
@@ -15,16 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kNext = "./sx demo";
-
-Json read_json(const fs::path& path) {
-  const auto text = read_file(path);
-  if (!text.ok()) throw IoError(to_diagnostic(text.error(), kNext));
-  Json json = Json::parse(*text, nullptr, false);
-  if (json.is_discarded()) {
-    throw IoError(to_diagnostic({ErrorKind::kCorrupt, "not JSON", path.string()}, kNext));
-  }
-  return json;
-}
 
 void copy_keys(Json& to, const Json& from, std::initializer_list<const char*> keys) {
   for (const char* key : keys) {
@@ -45,10 +36,10 @@ Json read_stages(const fs::path& path) {
 }
 
 Json collect(const fs::path& folder) {
-  const Json crawl = read_json(folder / "crawl/summary.json");
-  const Json pack = read_json(folder / "tokens/train.pack.json");
-  const Json train = read_json(folder / "train/summary.json");
-  const Json sample = read_json(folder / "sample.json");
+  const Json crawl = read_json(folder / "crawl/summary.json", kNext);
+  const Json pack = read_json(folder / "tokens/train.pack.json", kNext);
+  const Json train = read_json(folder / "train/summary.json", kNext);
+  const Json sample = read_json(folder / "sample.json", kNext);
   Json summary;
   copy_keys(summary, crawl,
             {"records", "pages", "documents", "dropped", "languages", "text_bytes"});

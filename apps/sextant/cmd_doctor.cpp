@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "apps/program/program.h"
 #include "apps/sextant/machine_facts.h"
 #include "apps/sextant/run_facts.h"
 #include "sextant/base/units.h"
@@ -16,8 +17,6 @@ namespace {
 std::string size(std::uint64_t value) {
   return format_bytes(Bytes(static_cast<std::int64_t>(value)));
 }
-
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 std::string machine_text(const MachineFacts& facts) {
   const auto line = [](const std::string& name, const std::string& value) {

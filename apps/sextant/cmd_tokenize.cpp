@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include <nlohmann/json.hpp>
+
 #include "apps/sextant/tokenize_setup.h"
 #include "sextant/base/check.h"
 
@@ -63,6 +65,11 @@ int run_tokenize(const Invocation& invocation) {
   }
   SX_CHECK(false, "the verb table names tokenize {}, which has no code", invocation.sub->name);
   return 1;
+}
+
+std::string as_json(std::string_view bytes) {
+  return nlohmann::json(std::string(bytes))
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace sx

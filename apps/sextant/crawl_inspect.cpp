@@ -4,14 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "apps/program/program.h"
 #include "sextant/crawl/pipeline.h"
 #include "sextant/text/layout_text.h"
 
 namespace sx {
 
 namespace {
-
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 /// Control characters of an archive must not reach a terminal.
 std::string printable(std::string_view text, std::size_t max_bytes) {

@@ -10,7 +10,6 @@
 namespace sx {
 namespace {
 
-using Json = nlohmann::json;
 constexpr std::size_t kTailBytes = 64 << 10;
 constexpr std::size_t kShownSteps = 3;
 
@@ -30,7 +29,7 @@ std::vector<std::string> tail_lines(const fs::path& path) {
 
 void read_steps(RunFacts& facts, const fs::path& folder) {
   for (const std::string& line : tail_lines(folder / "metrics.jsonl")) {
-    Json parsed = Json::parse(line, nullptr, false);
+    nlohmann::json parsed = nlohmann::json::parse(line, nullptr, false);
     if (!parsed.is_object() || !parsed.contains("step") || !parsed.contains("loss")) continue;
     facts.last_steps.push_back(std::move(parsed));
     if (facts.last_steps.size() > kShownSteps) facts.last_steps.erase(facts.last_steps.begin());
@@ -47,7 +46,7 @@ void read_log(RunFacts& facts, const fs::path& folder) {
   for (const fs::path& log : logs) {
     std::string last;
     for (const std::string& line : tail_lines(log)) {
-      const Json parsed = Json::parse(line, nullptr, false);
+      const nlohmann::json parsed = nlohmann::json::parse(line, nullptr, false);
       if (parsed.is_object() && parsed.value("level", "") == "error") last = line;
     }
     if (!last.empty())
@@ -100,7 +99,7 @@ void choose_next(RunFacts& facts) {
 
 Result<RunFacts> look_at_run(const fs::path& folder) {
   SX_TRY(const std::string text, read_file(folder / "run.json", std::uint64_t{1} << 26));
-  const Json run = Json::parse(text, nullptr, false);
+  const nlohmann::json run = nlohmann::json::parse(text, nullptr, false);
   if (!run.is_object()) {
     return Error{ErrorKind::kCorrupt, "run.json is no JSON object", (folder / "run.json").string()};
   }
@@ -112,7 +111,7 @@ Result<RunFacts> look_at_run(const fs::path& folder) {
   facts.verb = word("verb");
   facts.start = word("start");
   if (run.contains("command") && run["command"].is_array()) {
-    for (const Json& item : run["command"]) {
+    for (const nlohmann::json& item : run["command"]) {
       if (item.is_string()) facts.command.push_back(item.get<std::string>());
     }
   }

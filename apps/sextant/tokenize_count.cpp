@@ -126,11 +126,6 @@ std::vector<TokenId> longest_tokens(const Vocab& vocab, std::size_t how_many) {
   return ids;
 }
 
-std::string as_json(std::string_view bytes) {
-  return nlohmann::json(std::string(bytes))
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 }  // namespace
 
 int tokenize_count(const Invocation& invocation) {

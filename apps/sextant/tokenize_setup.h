@@ -19,6 +19,9 @@ EncodeOptions encode_options(const Invocation& invocation);
 /// more.
 bool print_result(std::string_view text);
 
+/// The bytes as a JSON string, quotes included; what is not UTF-8 as U+FFFD.
+std::string as_json(std::string_view bytes);
+
 int tokenize_train(const Invocation& invocation);
 int tokenize_pack(const Invocation& invocation);
 int tokenize_encode(const Invocation& invocation);

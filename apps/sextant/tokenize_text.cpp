@@ -61,11 +61,6 @@ class Input {
 
 int interrupted() { return static_cast<int>(ExitCode::kInterrupt); }
 
-std::string as_json(std::string_view piece) {
-  return nlohmann::json(std::string(piece))
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 void append_raw(std::string& out, TokenId id, std::size_t width) {
   for (std::size_t i = 0; i < width; ++i) out.push_back(static_cast<char>(id >> (8 * i) & 0xff));
 }

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "sextant/text/ascii.h"
+
 namespace sx {
 
 namespace {
@@ -18,7 +20,6 @@ namespace {
 constexpr std::size_t kMaxHttpHeader = std::size_t{64} << 10;
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 std::string lower_trimmed(std::string_view text) {
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_space(text.back())) text.remove_suffix(1);

@@ -7,6 +7,7 @@
 
 #include "sextant/base/mmap.h"
 #include "sextant/crawl/warc_stream.h"
+#include "sextant/text/ascii.h"
 #include "sextant/text/encoding.h"
 #include "sextant/text/utf8.h"
 
@@ -16,12 +17,6 @@ namespace {
 
 constexpr std::size_t kStartWindow = 256;  // enough to tell a record's first two lines
 
-char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
-bool equal_fold(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) {
-           return to_lower(x) == to_lower(y);
-         });
-}
 bool is_line_end(char c) { return c == '\r' || c == '\n'; }
 std::string_view trim(std::string_view text) {
   while (!text.empty() &&

@@ -47,7 +47,7 @@ struct ReadAll {
   }
 };
 
-std::string page(int n) {
+std::string small_page(int n) {
   return WarcMaker::response(n, fmt::format("http://a.test/{}", n), "Content-Type: text/html\r\n",
                              fmt::format("<p>Page number {} with some text</p>", n));
 }
@@ -56,8 +56,8 @@ TEST(WarcReader, PlainAndGzipGiveTheSameRecords) {
   std::string plain;
   std::string members;
   for (int n = 0; n < 5; ++n) {
-    plain += page(n);
-    members += WarcMaker::gzip(page(n));
+    plain += small_page(n);
+    members += WarcMaker::gzip(small_page(n));
   }
   const ReadAll a(plain);
   const ReadAll b(members);
@@ -73,10 +73,10 @@ TEST(WarcReader, PlainAndGzipGiveTheSameRecords) {
     EXPECT_EQ(read->records[3].quirks, 0u);
     EXPECT_TRUE(read->records[3].block.ends_with("Page number 3 with some text</p>"));
   }
-  EXPECT_EQ(a.records[1].offset, page(0).size());
-  EXPECT_EQ(a.records[1].stored_bytes, page(1).size());
-  EXPECT_EQ(b.records[1].offset, WarcMaker::gzip(page(0)).size());
-  EXPECT_EQ(b.records[1].stored_bytes, WarcMaker::gzip(page(1)).size());
+  EXPECT_EQ(a.records[1].offset, small_page(0).size());
+  EXPECT_EQ(a.records[1].stored_bytes, small_page(1).size());
+  EXPECT_EQ(b.records[1].offset, WarcMaker::gzip(small_page(0)).size());
+  EXPECT_EQ(b.records[1].stored_bytes, WarcMaker::gzip(small_page(1)).size());
 }
 
 TEST(WarcReader, EmptyFilesAndPadding) {
@@ -85,8 +85,8 @@ TEST(WarcReader, EmptyFilesAndPadding) {
   const ReadAll empty_member(WarcMaker::gzip(""));
   EXPECT_TRUE(empty_member.balanced);
   EXPECT_TRUE(empty_member.gaps.empty());
-  const ReadAll padded(WarcMaker::gzip(page(0)) + std::string(1000, '\0') +
-                       WarcMaker::gzip(page(1)) + std::string(77, '\0'));
+  const ReadAll padded(WarcMaker::gzip(small_page(0)) + std::string(1000, '\0') +
+                       WarcMaker::gzip(small_page(1)) + std::string(77, '\0'));
   EXPECT_TRUE(padded.balanced);
   EXPECT_TRUE(padded.gaps.empty());
   EXPECT_EQ(padded.records.size(), 2u);
@@ -95,7 +95,7 @@ TEST(WarcReader, EmptyFilesAndPadding) {
 TEST(WarcReader, HeaderForms) {
   const std::string lf =
       "WARC/0.18\nwarc-type: response\nWARC-Record-ID: <urn:x>\nContent-Length: 3\n\nabc\n\n";
-  const ReadAll a(lf + page(1));
+  const ReadAll a(lf + small_page(1));
   ASSERT_EQ(a.records.size(), 2u);
   EXPECT_EQ(a.records[0].block, "abc");
   EXPECT_GT(a.records[0].quirks, 0u);
@@ -113,18 +113,19 @@ TEST(WarcReader, HeaderForms) {
   EXPECT_TRUE(b.records[0].truncated);
   EXPECT_FALSE(b.records[0].clipped);
 
-  const ReadAll no_length("WARC/1.0\r\nWARC-Type: warcinfo\r\n\r\nsoftware: x\r\n\r\n" + page(1));
+  const ReadAll no_length("WARC/1.0\r\nWARC-Type: warcinfo\r\n\r\nsoftware: x\r\n\r\n" +
+                          small_page(1));
   ASSERT_EQ(no_length.records.size(), 2u);
   EXPECT_EQ(no_length.records[0].block, "software: x");
   EXPECT_TRUE(no_length.balanced);
 }
 
 TEST(WarcReader, HeaderOverTheLimitIsOneGap) {
-  std::string huge = page(1);
+  std::string huge = small_page(1);
   huge.insert(huge.find("\r\n") + 2, "X-Long: " + std::string(3'000'000, 'z') + "\r\n");
   for (const bool gzip : {false, true}) {
     const auto pack = [&](const std::string& r) { return gzip ? WarcMaker::gzip(r) : r; };
-    const ReadAll read(pack(page(0)) + pack(huge) + pack(page(2)));
+    const ReadAll read(pack(small_page(0)) + pack(huge) + pack(small_page(2)));
     EXPECT_EQ(read.ids(), "urn:test:0 urn:test:2 ") << gzip;
     EXPECT_EQ(read.gaps.size(), 1u) << gzip;
     EXPECT_TRUE(read.balanced) << gzip;
@@ -132,35 +133,36 @@ TEST(WarcReader, HeaderOverTheLimitIsOneGap) {
 }
 
 TEST(WarcReader, BlocksShorterAndLongerThanDeclared) {
-  std::string liar = page(1);
+  std::string liar = small_page(1);
   liar.replace(liar.find("Content-Length: "), 19, "Content-Length: 999");
   for (const bool gzip : {false, true}) {
     const auto pack = [&](const std::string& r) { return gzip ? WarcMaker::gzip(r) : r; };
-    const ReadAll longer(pack(page(0)) + pack(liar) + pack(page(2)) + pack(page(3)));
+    const ReadAll longer(pack(small_page(0)) + pack(liar) + pack(small_page(2)) +
+                         pack(small_page(3)));
     EXPECT_EQ(longer.ids(), "urn:test:0 urn:test:2 urn:test:3 ") << gzip;
     EXPECT_EQ(longer.gaps.size(), 1u);
     EXPECT_TRUE(longer.balanced);
 
-    std::string shorter = page(1);
+    std::string shorter = small_page(1);
     shorter.replace(shorter.find("Content-Length: "), 19, "Content-Length: 09 ");
-    const ReadAll rest(pack(page(0)) + pack(shorter) + pack(page(2)));
+    const ReadAll rest(pack(small_page(0)) + pack(shorter) + pack(small_page(2)));
     EXPECT_EQ(rest.ids(), "urn:test:0 urn:test:2 ") << gzip;
     EXPECT_EQ(rest.gaps.size(), 1u);
     EXPECT_TRUE(rest.balanced);
   }
   const ReadAll bad("WARC/1.0\r\nWARC-Type: response\r\nContent-Length: -5\r\n\r\nx\r\n\r\n" +
-                    page(1));
+                    small_page(1));
   EXPECT_EQ(bad.ids(), "urn:test:1 ");
   EXPECT_EQ(bad.gaps.size(), 1u);
 }
 
 TEST(WarcReader, FileThatEndsInsideARecord) {
-  const std::string two = page(0) + page(1);
+  const std::string two = small_page(0) + small_page(1);
   const ReadAll plain(std::string_view(two).substr(0, two.size() - 20));
   ASSERT_EQ(plain.records.size(), 2u);
   EXPECT_TRUE(plain.records[1].clipped);
   EXPECT_TRUE(plain.balanced);
-  const std::string members = WarcMaker::gzip(page(0)) + WarcMaker::gzip(page(1));
+  const std::string members = WarcMaker::gzip(small_page(0)) + WarcMaker::gzip(small_page(1));
   const ReadAll gzip(std::string_view(members).substr(0, members.size() - 30));
   EXPECT_EQ(gzip.records.size() + gzip.gaps.size(), 2u);
   EXPECT_TRUE(gzip.balanced);
@@ -173,7 +175,7 @@ TEST(WarcReader, LargeBlocksArePassedOver) {
       WarcMaker::record(1, "response", "http://a.test/", "text/plain", std::string(5000, 'x'));
   for (const bool gzip : {false, true}) {
     const auto pack = [&](const std::string& r) { return gzip ? WarcMaker::gzip(r) : r; };
-    const ReadAll read(pack(page(0)) + pack(big) + pack(page(2)), limits);
+    const ReadAll read(pack(small_page(0)) + pack(big) + pack(small_page(2)), limits);
     ASSERT_EQ(read.records.size(), 3u);
     EXPECT_TRUE(read.records[1].too_large);
     EXPECT_TRUE(read.records[1].block.empty());
@@ -207,7 +209,8 @@ TEST(WarcReader, OtherArchivesAreNamed) {
 TEST(WarcReader, AHeaderWithoutEndInsideAMemberIsPassedOnce) {
   // Found by fuzzing: the place was offered as the next record again and again.
   const std::string torn = "WARC/1.0\r\nA: b\r\nWARC/1.0\r\nA: b\r\n";
-  const ReadAll read(WarcMaker::gzip(page(0) + torn + page(1)) + WarcMaker::gzip(page(2)));
+  const ReadAll read(WarcMaker::gzip(small_page(0) + torn + small_page(1)) +
+                     WarcMaker::gzip(small_page(2)));
   EXPECT_EQ(read.ids(), "urn:test:0 urn:test:1 urn:test:2 ");
   EXPECT_GE(read.gaps.size(), 1u);
   EXPECT_TRUE(read.balanced);
@@ -218,7 +221,7 @@ TEST(WarcReader, OneBadAmongAThousand) {
   for (const bool gzip : {false, true}) {
     std::string file;
     for (int n = 0; n < 1000; ++n) {
-      std::string record = gzip ? WarcMaker::gzip(page(n)) : page(n);
+      std::string record = gzip ? WarcMaker::gzip(small_page(n)) : small_page(n);
       if (n == 500) {
         if (gzip)
           record[record.size() / 2] ^= 0x55;
@@ -243,7 +246,7 @@ TEST(WarcReader, DamageAnywhereIsSurvived) {
     std::vector<std::size_t> starts;
     for (int n = 0; n < kPages; ++n) {
       starts.push_back(file.size());
-      file += gzip ? WarcMaker::gzip(page(n)) : page(n);
+      file += gzip ? WarcMaker::gzip(small_page(n)) : small_page(n);
     }
     const RandomStream random(7, "warc.damage", gzip);
     for (std::uint64_t turn = 0; turn < 1500; ++turn) {

@@ -21,7 +21,7 @@
 namespace sx {
 namespace {
 
-constexpr std::int32_t kEod = 256;
+constexpr std::int32_t kEndOfDocument = 256;
 
 std::string json_line(const std::string& id, const std::string& text) {
   return nlohmann::json{{"id", id}, {"text", text}}.dump();
@@ -53,7 +53,7 @@ PackOptions pack_options(const std::vector<fs::path>& inputs, const std::string&
   PackOptions options;
   options.inputs = inputs;
   options.prefix = prefix;
-  options.eod_id = kEod;
+  options.eod_id = kEndOfDocument;
   options.interval_bytes = 8000;
   return options;
 }
@@ -75,7 +75,7 @@ std::vector<std::string> texts_of(const std::string& prefix) {
     std::vector<std::int32_t> tokens(source->document_start(k + 1) - source->document_start(k));
     EXPECT_TRUE(source->read(source->document_start(k), tokens).ok());
     if (!tokens.empty()) {
-      EXPECT_EQ(tokens.back(), kEod);
+      EXPECT_EQ(tokens.back(), kEndOfDocument);
       tokens.pop_back();
     }
     texts.push_back(tokenizer.decode(std::vector<TokenId>(tokens.begin(), tokens.end())).value());

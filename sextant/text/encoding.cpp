@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "sextant/text/ascii.h"
 #include "sextant/text/utf8.h"
 
 namespace sx {
@@ -13,7 +14,6 @@ namespace sx {
 namespace {
 
 bool is_space(char c) { return c == '\t' || c == '\n' || c == '\f' || c == '\r' || c == ' '; }
-char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 bool is_letter(char c) { return to_lower(c) >= 'a' && to_lower(c) <= 'z'; }
 
 std::string lower(std::string_view text) {

@@ -19,7 +19,7 @@ struct alignas(16) HtmlArena::Header {
 namespace {
 
 constexpr std::size_t kSmall = SIZE_MAX;
-constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
+constexpr std::size_t kArenaBlockBytes = std::size_t{256} << 10;
 constexpr std::size_t kLargeBytes = std::size_t{64} << 10;
 constexpr std::size_t kKeptBlocks = 64;  // 16 MiB stay for the next page
 
@@ -80,9 +80,9 @@ void* HtmlArena::allocate(std::size_t bytes) {
     block_pos_ = 0;
     if (block_index_ >= blocks_.size()) {
       Block block;
-      block.data.reset(new (std::nothrow) std::byte[kBlockBytes]);
+      block.data.reset(new (std::nothrow) std::byte[kArenaBlockBytes]);
       if (!block.data) return nullptr;
-      block.size = kBlockBytes;
+      block.size = kArenaBlockBytes;
       blocks_.push_back(std::move(block));
     }
   }

@@ -9,7 +9,7 @@ namespace sx {
 
 namespace {
 
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 bool is_skipped(Tag tag) {
   switch (tag) {
@@ -136,13 +136,13 @@ class LayoutWriter {
     }
     std::size_t i = 0;
     while (i < piece.size()) {
-      if (is_space(piece[i])) {
+      if (is_blank(piece[i])) {
         space_ = true;
         ++i;
         continue;
       }
       std::size_t end = i;
-      while (end < piece.size() && !is_space(piece[end])) ++end;
+      while (end < piece.size() && !is_blank(piece[end])) ++end;
       begin_piece();
       out_.append(piece, i, end - i);
       i = end;
@@ -187,7 +187,7 @@ class LayoutWriter {
   }
 
   void cut_trailing_space() {
-    while (!out_.empty() && is_space(out_.back())) out_.pop_back();
+    while (!out_.empty() && is_blank(out_.back())) out_.pop_back();
   }
 
   /// Writes what is due before text: line ends, indent, marker, tabs or one space.
@@ -211,7 +211,7 @@ class LayoutWriter {
       if (cell_) {
         cut_trailing_space();
         out_ += "\t\t";
-      } else if (space_ && !is_space(out_.back())) {
+      } else if (space_ && !is_blank(out_.back())) {
         out_ += ' ';
       }
     }
@@ -246,7 +246,7 @@ class LayoutWriter {
 std::string collapsed(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (!is_space(c))
+    if (!is_blank(c))
       out += c;
     else if (!out.empty() && out.back() != ' ')
       out += ' ';

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kShortPiece = 64;
 constexpr std::uint32_t kEnd = 0xffffffff;
 
-constexpr std::uint64_t pair_key(TokenId left, TokenId right) {
+constexpr std::uint64_t packed_pair(TokenId left, TokenId right) {
   return static_cast<std::uint64_t>(left) << 43 | static_cast<std::uint64_t>(right) << 22;
 }
 constexpr std::uint64_t kRankMask = (std::uint64_t{1} << 22) - 1;
@@ -39,7 +39,7 @@ void BpeMerger::build_pairs(const Vocab& vocab) {
       const auto left = vocab.find(token.substr(0, cut));
       if (!left) continue;
       const auto right = vocab.find(token.substr(cut));
-      if (right) pairs.push_back(pair_key(*left, *right) | id);
+      if (right) pairs.push_back(packed_pair(*left, *right) | id);
     }
   }
   num_pairs_ = pairs.size();
@@ -54,7 +54,7 @@ void BpeMerger::build_pairs(const Vocab& vocab) {
 }
 
 std::uint32_t BpeMerger::pair_rank(TokenId left, TokenId right) const {
-  const std::uint64_t key = pair_key(left, right);
+  const std::uint64_t key = packed_pair(left, right);
   for (std::size_t slot = slot_of(key, shift_); slots_[slot] != kFree;
        slot = (slot + 1) & (slots_.size() - 1)) {
     if ((slots_[slot] & ~kRankMask) == key)

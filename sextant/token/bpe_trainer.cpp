@@ -11,12 +11,13 @@
 #include "sextant/base/fs.h"
 #include "sextant/base/hash.h"
 #include "sextant/token/byte_hash.h"
+#include "sextant/token/little_endian.h"
 
 namespace sx {
 namespace {
 
 constexpr std::uint32_t kNone = 0xffffffff;
-constexpr std::string_view kMagic = "SXBT0001";
+constexpr std::string_view kStateMagic = "SXBT0001";
 
 using PairKey = std::uint64_t;
 constexpr PairKey pair_key(TokenId left, TokenId right) {
@@ -28,12 +29,6 @@ constexpr TokenId right_of(PairKey key) { return static_cast<TokenId>(key & 0xff
 struct PairHash {
   std::size_t operator()(PairKey key) const { return mix64(key, 0x9E3779B97F4A7C15u); }
 };
-
-template <class Int>
-void append_int(std::string& out, Int value) {
-  for (std::size_t i = 0; i < sizeof(Int); ++i)
-    out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
-}
 
 // Reads integers front to back; after the first that is not there everything is 0 and `ok` is
 // false.
@@ -47,10 +42,7 @@ struct StateReader {
       ok = false;
       return 0;
     }
-    Int value = 0;
-    for (std::size_t i = 0; i < sizeof(Int); ++i) {
-      value |= static_cast<Int>(static_cast<unsigned char>(bytes[i])) << (8 * i);
-    }
+    const Int value = read_int<Int>(bytes, 0);
     bytes.remove_prefix(sizeof(Int));
     return value;
   }
@@ -268,7 +260,7 @@ Result<Vocab> BpeTrainer::vocab() const {
 Result<void> BpeTrainer::save_state(const std::filesystem::path& path,
                                     const std::string& tag) const {
   const State& s = *state_;
-  std::string out(kMagic);
+  std::string out(kStateMagic);
   append_int<std::uint32_t>(out, static_cast<std::uint32_t>(tag.size()));
   out += tag;
   append_int<std::uint64_t>(out, s.merges.size());
@@ -298,13 +290,13 @@ Result<BpeTrainer> BpeTrainer::load_state(const std::filesystem::path& path,
     return Error{ErrorKind::kCorrupt, what, path.string()};
   };
   SX_TRY(const std::string file, read_file(path));
-  if (file.size() < kMagic.size() + 8 || !file.starts_with(kMagic))
+  if (file.size() < kStateMagic.size() + 8 || !file.starts_with(kStateMagic))
     return fail("not a saved state of training");
   const std::string_view body = std::string_view(file).substr(0, file.size() - 8);
   StateReader checksum{std::string_view(file).substr(file.size() - 8)};
   if (xxh3_64(body) != checksum.get<std::uint64_t>())
     return fail("the checksum of the saved state is wrong");
-  StateReader in{body.substr(kMagic.size())};
+  StateReader in{body.substr(kStateMagic.size())};
   const auto tag_size = in.get<std::uint32_t>();
   if (in.bytes.size() < tag_size) return fail("the saved state is cut short");
   if (in.bytes.substr(0, tag_size) != tag) {

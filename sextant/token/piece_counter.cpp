@@ -7,29 +7,15 @@
 #include "sextant/base/fs.h"
 #include "sextant/base/hash.h"
 #include "sextant/base/mmap.h"
+#include "sextant/token/little_endian.h"
 
 namespace sx {
 namespace {
 
-constexpr std::string_view kMagic = "SXPC0001";
+constexpr std::string_view kRunMagic = "SXPC0001";
 constexpr std::size_t kHead = 16;  // magic and number of pieces
 constexpr std::size_t kTail = 8;   // checksum
 constexpr std::size_t kEntryHead = 12;
-
-template <class Int>
-void append_int(std::string& out, Int value) {
-  for (std::size_t i = 0; i < sizeof(Int); ++i)
-    out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
-}
-
-template <class Int>
-Int read_int(std::string_view bytes, std::size_t at) {
-  Int value = 0;
-  for (std::size_t i = 0; i < sizeof(Int); ++i) {
-    value |= static_cast<Int>(static_cast<unsigned char>(bytes[at + i])) << (8 * i);
-  }
-  return value;
-}
 
 // One run, read front to back. `open` proves that every entry lies inside the file and that pieces
 // ascend.
@@ -42,7 +28,7 @@ class RunCursor {
     const auto fail = [&](const char* what) {
       return Error{ErrorKind::kCorrupt, what, path.string()};
     };
-    if (bytes.size() < kHead + kTail || !bytes.starts_with(kMagic))
+    if (bytes.size() < kHead + kTail || !bytes.starts_with(kRunMagic))
       return fail("not a file of piece counts");
     if (xxh3_64(bytes.substr(0, bytes.size() - kTail)) !=
         read_int<std::uint64_t>(bytes, bytes.size() - kTail)) {
@@ -165,7 +151,7 @@ Result<void> write_count_run(const std::filesystem::path& path,
                              const std::vector<PieceCount>& counts) {
   SX_TRY(FileWriter writer, FileWriter::create(path));
   Xxh3Stream hash;
-  std::string block(kMagic);
+  std::string block(kRunMagic);
   append_int<std::uint64_t>(block, counts.size());
   const auto flush = [&]() -> Result<void> {
     hash.update(block);

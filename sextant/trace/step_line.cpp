@@ -25,7 +25,7 @@ std::string short_number(double value) {
   return text;
 }
 
-std::string rate_text(double value) {
+std::string short_rate(double value) {
   for (const auto& [unit, name] : {std::pair{1e9, "G"}, {1e6, "M"}, {1e3, "k"}}) {
     if (value >= unit * 0.9995) return short_number(value / unit) + name;
   }
@@ -68,7 +68,7 @@ std::string StepLine::to_string() const {
   if (eval_loss) field("eval " + loss_text(*eval_loss));
   if (lr) field(fmt::format("lr {:.1e}", *lr));
   if (grad_norm) field("gnorm " + short_number(*grad_norm));
-  if (tokens_per_s) field("tok/s " + rate_text(*tokens_per_s));
+  if (tokens_per_s) field("tok/s " + short_rate(*tokens_per_s));
   if (mfu) field("MFU " + short_number(*mfu * 100) + " %");
   if (mem_peak_bytes) field("mem " + memory_text(*mem_peak_bytes, mem_limit_bytes));
   if (step_s) field(step_time_text(*step_s));
