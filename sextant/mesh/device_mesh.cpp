@@ -22,6 +22,14 @@ bool meets(AxisSet a, AxisSet b) {
   return false;
 }
 
+/// The index whose digits `offset` has on the layout's modes.
+std::int64_t place_on(const Layout& layout, std::int64_t offset) {
+  std::int64_t place = 0;
+  for (const Mode& mode : layout.modes())
+    place = place * mode.size + offset / mode.stride % mode.size;
+  return place;
+}
+
 }  // namespace
 
 DeviceMesh::DeviceMesh(const ParallelDims& dims, const RankOrder& order, std::int64_t rank_offset)
@@ -29,52 +37,24 @@ DeviceMesh::DeviceMesh(const ParallelDims& dims, const RankOrder& order, std::in
   const std::vector<Diagnostic> faults = dims.faults();
   SX_CHECK(faults.empty(), "no mesh: {}", faults.front().what);
   SX_CHECK(rank_offset >= 0, "rank offset {}", rank_offset);
-  SX_CHECK(same_pipelines(order, dims), "the two views of {} have different pipelines",
-           order.to_string());
-  std::int64_t dense = 1;
-  for (std::size_t i = order.dense.size(); i-- > 0;) {
-    strides_[static_cast<std::size_t>(order.dense[i])] = dense;
-    dense *= dims.degree(order.dense[i]);
-  }
-  std::int64_t expert = 1;
-  for (std::size_t i = order.expert.size(); i-- > 0;) {
-    const Axis axis = order.expert[i];
-    if (axis == Axis::kDpReplicate) {
-      expert_replicate_stride_ = expert;
-    } else if (axis != Axis::kPp) {
-      strides_[static_cast<std::size_t>(axis)] = expert;
-    }
-    expert *= dims.degree(axis);
-  }
-  SX_CHECK(dense == world_size() && expert == dense, "an axis is missing in the rank order {}",
-           order.to_string());
+  const std::optional<AxisLayouts> layouts = axis_layouts(order, dims);
+  SX_CHECK(layouts.has_value(), "the two views of {} have different pipelines", order.to_string());
+  layouts_ = *layouts;
 }
 
-std::vector<Mode> DeviceMesh::modes(AxisSet axes) const {
+Layout DeviceMesh::flatten(AxisSet axes) const {
   const bool expert = meets(axes, kExpertOnly);
   SX_CHECK(!expert || !meets(axes, kDenseOnly), "no view has all of {}", axes.to_string());
-  std::vector<Mode> found;
+  Layout flat;
   for (const Axis axis : expert ? order_.expert : order_.dense) {
     if (!axes.contains(axis)) continue;
     const bool other = expert && axis == Axis::kDpReplicate;
-    found.push_back({dims_.degree(axis), other ? expert_replicate_stride_ : stride(axis)});
+    flat = flat.then(other ? layouts_.expert_replicate : axis_layout(axis));
   }
-  return found;
+  return flat.coalesce();
 }
 
-std::int64_t DeviceMesh::degree(AxisSet axes) const {
-  std::int64_t product = 1;
-  for (const Mode& mode : modes(axes)) product *= mode.size;
-  return product;
-}
-
-Layout DeviceMesh::layout(Axis axis) const { return {{dims_.degree(axis), stride(axis)}}; }
-
-Layout DeviceMesh::layout(AxisSet axes) const {
-  Layout result;
-  for (const Mode& mode : modes(axes)) result.push(mode);
-  return result.coalesce();
-}
+std::int64_t DeviceMesh::degree(AxisSet axes) const { return flatten(axes).size(); }
 
 Coords DeviceMesh::coords(std::int64_t rank) const {
   SX_CHECK(has_rank(rank), "rank {} is not among {} .. {}", rank, offset_,
@@ -82,7 +62,7 @@ Coords DeviceMesh::coords(std::int64_t rank) const {
   Coords result;
   for (int i = 0; i < kNumAxes; ++i) {
     const auto axis = static_cast<Axis>(i);
-    result[axis] = (rank - offset_) / stride(axis) % dims_.degree(axis);
+    result[axis] = place_on(axis_layout(axis), rank - offset_);
   }
   return result;
 }
@@ -90,10 +70,7 @@ Coords DeviceMesh::coords(std::int64_t rank) const {
 std::int64_t DeviceMesh::coord(std::int64_t rank, AxisSet axes) const {
   SX_CHECK(has_rank(rank), "rank {} is not among {} .. {}", rank, offset_,
            offset_ + world_size() - 1);
-  std::int64_t place = 0;
-  for (const Mode& mode : modes(axes))
-    place = place * mode.size + (rank - offset_) / mode.stride % mode.size;
-  return place;
+  return place_on(layout(axes), rank - offset_);
 }
 
 std::int64_t DeviceMesh::rank(const Coords& coords) const {
@@ -101,7 +78,7 @@ std::int64_t DeviceMesh::rank(const Coords& coords) const {
   for (const Axis axis : order_.dense) {
     SX_CHECK(coords[axis] >= 0 && coords[axis] < dims_.degree(axis), "coordinate {} on {} of {}",
              coords[axis], sx::to_string(axis), dims_.degree(axis));
-    result += coords[axis] * stride(axis);
+    result += axis_layout(axis)(coords[axis]);
   }
   return result;
 }
@@ -143,8 +120,8 @@ std::optional<ShrunkMesh> DeviceMesh::without(const std::vector<std::int64_t>& l
     while (dims.dp_shard > 0 && !dims.faults().empty()) --dims.dp_shard;
   }
   if (dims.dp_shard == 0) return std::nullopt;
-  // The expert view may cut pipelines elsewhere when dp_shard shrinks under an unusual order.
-  if (!same_pipelines(order_, dims)) return std::nullopt;
+  // Under an unusual order the expert view may cut pipelines elsewhere when dp_shard shrinks.
+  if (!axis_layouts(order_, dims)) return std::nullopt;
 
   ShrunkMesh result{.mesh = DeviceMesh(dims, order_), .old_ranks = {}};
   std::set<std::int64_t> used;
@@ -169,11 +146,8 @@ std::string DeviceMesh::to_string() const {
 
 bool operator==(const DeviceMesh& a, const DeviceMesh& b) {
   if (a.dims_ != b.dims_ || a.offset_ != b.offset_) return false;
-  for (int i = 0; i < kNumAxes; ++i) {
-    const auto axis = static_cast<Axis>(i);
-    if (a.dims_.degree(axis) > 1 && a.stride(axis) != b.stride(axis)) return false;
-  }
-  return a.dims_.dp_replicate == 1 || a.expert_replicate_stride_ == b.expert_replicate_stride_;
+  return a.layouts_.axes == b.layouts_.axes &&
+         a.layouts_.expert_replicate == b.layouts_.expert_replicate;
 }
 
 }  // namespace sx

@@ -68,9 +68,8 @@ class DeviceMesh {
   /// All groups along these axes, by first rank.
   std::vector<std::vector<std::int64_t>> all_groups(AxisSet axes) const;
 
-  /// Offsets (from rank_offset) along one axis, or along several with the slower ones first.
-  Layout layout(Axis axis) const;
-  Layout layout(AxisSet axes) const;
+  /// Offsets (from rank_offset) along these axes, rising.
+  Layout layout(AxisSet axes) const { return flatten(axes).sorted(); }
 
   /// What is left when ranks are lost, for a restart. A block is the pp * cp * tp ranks that hold
   /// one (dp_replicate, dp_shard) pair; blocks that lost a rank are given up. dp_shard stays while
@@ -86,15 +85,16 @@ class DeviceMesh {
   friend bool operator==(const DeviceMesh& a, const DeviceMesh& b);
 
  private:
-  std::int64_t stride(Axis axis) const { return strides_[static_cast<std::size_t>(axis)]; }
-  /// Axes of the set with their strides, slowest first. dp_replicate's stride depends on the view.
-  std::vector<Mode> modes(AxisSet axes) const;
+  const Layout& axis_layout(Axis axis) const {
+    return layouts_.axes[static_cast<std::size_t>(axis)];
+  }
+  /// The axes of the set, slowest first. dp_replicate's layout depends on the view.
+  Layout flatten(AxisSet axes) const;
 
   ParallelDims dims_;
   RankOrder order_;
   std::int64_t offset_ = 0;
-  std::array<std::int64_t, kNumAxes> strides_{};
-  std::int64_t expert_replicate_stride_ = 1;
+  AxisLayouts layouts_;
 };
 
 struct ShrunkMesh {

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <optional>
+#include <utility>
 #include <vector>
+
+#include "sextant/base/check.h"
 
 namespace sx {
 namespace {
@@ -66,20 +69,45 @@ Result<std::array<Axis, 5>> complete(Axes axes, const std::array<Axis, 5>& wante
   return result;
 }
 
-std::int64_t stride_of(Axis wanted, const std::array<Axis, 5>& order, const ParallelDims& dims) {
+/// The axes of one view with their strides.
+std::vector<std::pair<Axis, Layout>> strides(const std::array<Axis, 5>& order,
+                                             const ParallelDims& dims) {
+  std::vector<std::pair<Axis, Layout>> found;
   std::int64_t stride = 1;
   for (std::size_t i = order.size(); i-- > 0;) {
-    if (order[i] == wanted) break;
+    found.emplace_back(order[i], Layout{{dims.degree(order[i]), stride}});
     stride *= dims.degree(order[i]);
   }
-  return stride;
+  SX_CHECK(stride == dims.world_size(), "a rank order gives {} ranks of {}", stride,
+           dims.world_size());
+  return found;
+}
+
+/// Cuts edp, ep and etp out of the ranks that dp_shard, cp and tp join.
+bool nest(const RankOrder& order, const ParallelDims& dims, AxisLayouts& layouts) {
+  Layout inner;
+  for (const Axis axis : order.dense) {
+    if (axis == Axis::kPp || axis == Axis::kDpReplicate) continue;
+    inner = inner.then(layouts.axes[static_cast<std::size_t>(axis)]);
+  }
+  std::vector<Axis> axes;
+  std::vector<std::int64_t> sizes;
+  for (const Axis axis : order.expert) {
+    if (is_dense(axis)) continue;
+    axes.push_back(axis);
+    sizes.push_back(dims.degree(axis));
+  }
+  const std::optional<std::vector<Layout>> cut = inner.unflatten(sizes);
+  if (!cut) return false;
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    layouts.axes[static_cast<std::size_t>(axes[i])] = (*cut)[i];
+  return true;
 }
 
 Result<RankOrder> checked(const RankOrder& order, const ParallelDims& dims, std::string_view text) {
-  if (same_pipelines(order, dims)) return order;
+  if (axis_layouts(order, dims)) return order;
   return invalid(fmt::format(
-      "\"{}\" puts pipeline neighbours {} ranks apart for dense and {} for expert parameters", text,
-      stride_of(Axis::kPp, order.dense, dims), stride_of(Axis::kPp, order.expert, dims)));
+      "\"{}\" joins other ranks into pipelines for expert than for dense parameters", text));
 }
 
 Result<RankOrder> parse_megatron(std::string_view text, const ParallelDims& dims) {
@@ -107,16 +135,17 @@ Result<RankOrder> parse_megatron(std::string_view text, const ParallelDims& dims
       return invalid(fmt::format("\"{}\" in \"{}\" is none of tp cp ep dp pp", name, text));
     }
   }
-  if (names.back() != "pp" && dims.pp > 1 && dims.edp() != dims.dp_shard) {
+  std::reverse(dense.begin(), dense.end());
+  std::reverse(expert.begin(), expert.end());
+  RankOrder order{.nested = false};
+  SX_TRY(order.dense, complete(dense, order.dense, dims, text));
+  SX_TRY(order.expert, complete(expert, order.expert, dims, text));
+  if (names.back() != "pp" && dims.pp > 1 && dims.ep * dims.etp > 1 &&
+      dims.edp() != dims.dp_shard) {
     return invalid(fmt::format(
         "\"{}\" does not end in pp, and edp = {} differs from dp_shard = {} with pp = {}", text,
         dims.edp(), dims.dp_shard, dims.pp));
   }
-  std::reverse(dense.begin(), dense.end());
-  std::reverse(expert.begin(), expert.end());
-  RankOrder order;
-  SX_TRY(order.dense, complete(dense, order.dense, dims, text));
-  SX_TRY(order.expert, complete(expert, order.expert, dims, text));
   return checked(order, dims, text);
 }
 
@@ -148,7 +177,7 @@ Result<RankOrder> parse_list(std::string_view text, const ParallelDims& dims) {
     if (both || (own_expert_order && is_expert_only(axis))) expert.push_back(axis);
     if (!both && !own_expert_order) expert.push_back(expert_twin(axis));
   }
-  RankOrder order;
+  RankOrder order{.nested = !own_expert_order};
   SX_TRY(order.dense, complete(dense, order.dense, dims, text));
   if (!own_expert_order) {
     // Twins of dense axes that were left out.
@@ -169,8 +198,8 @@ std::string RankOrder::to_string() const {
     text += fmt::format("{}{}", text.empty() ? "" : ",", sx::to_string(axis));
   std::array<Axis, 5> twins{};
   std::transform(dense.begin(), dense.end(), twins.begin(), expert_twin);
-  if (expert == twins) return text;
-  text += " / ";
+  if (nested && expert == twins) return text;
+  text += nested ? " / nested " : " / ";
   for (std::size_t i = 0; i < expert.size(); ++i)
     text += fmt::format("{}{}", i == 0 ? "" : ",", sx::to_string(expert[i]));
   return text;
@@ -182,9 +211,27 @@ Result<RankOrder> parse_rank_order(std::string_view text, const ParallelDims& di
   return parse_list(text, dims);
 }
 
-bool same_pipelines(const RankOrder& order, const ParallelDims& dims) {
-  return dims.pp == 1 ||
-         stride_of(Axis::kPp, order.dense, dims) == stride_of(Axis::kPp, order.expert, dims);
+std::optional<AxisLayouts> axis_layouts(const RankOrder& order, const ParallelDims& dims) {
+  AxisLayouts layouts;
+  const auto at = [&layouts](Axis axis) -> Layout& {
+    return layouts.axes[static_cast<std::size_t>(axis)];
+  };
+  for (const auto& [axis, layout] : strides(order.dense, dims)) at(axis) = layout;
+  layouts.expert_replicate = at(Axis::kDpReplicate);
+  if (order.nested || dims.ep * dims.etp == 1) {
+    if (!nest(order, dims, layouts)) return std::nullopt;
+    return layouts;
+  }
+  for (const auto& [axis, layout] : strides(order.expert, dims)) {
+    if (axis == Axis::kPp) {
+      if (at(axis) != layout) return std::nullopt;
+    } else if (axis == Axis::kDpReplicate) {
+      layouts.expert_replicate = layout;
+    } else {
+      at(axis) = layout;
+    }
+  }
+  return layouts;
 }
 
 }  // namespace sx
