@@ -77,6 +77,11 @@ class CommSession {
 
   FlightRecorder& recorder() { return recorder_; }
   const CommOptions& options() const { return options_; }
+  /// For ranks that learn where their run lies after they have come together. Before other threads
+  /// dump.
+  void set_flight_folder(std::filesystem::path folder) {
+    options_.flight_folder = std::move(folder);
+  }
 
   /// Steps are named in flight records; `CommOptions::first_timeout` ends with the first of them.
   void begin_step(std::int64_t step) { step_ = step; }

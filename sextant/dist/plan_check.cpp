@@ -1,0 +1,111 @@
+#include "sextant/dist/plan_check.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "sextant/base/diagnostic.h"
+#include "sextant/base/hash.h"
+
+namespace sx {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kVerdict = "start/verdict";
+constexpr const char* kEqual = "equal";
+constexpr const char* kDiffer = "differ ";
+constexpr const char* kMissing = "missing ";
+
+std::string facts_key(std::int64_t rank) { return fmt::format("start/facts/{}", rank); }
+
+StartFacts parse(const std::string& text) {
+  StartFacts facts;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    facts.lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return facts;
+}
+
+/// Rank 0: the word for everybody.
+std::string judge(RankStore& store, std::int64_t world_size, const StartFacts& own,
+                  Seconds timeout) {
+  std::vector<std::int64_t> waiting;
+  for (std::int64_t rank = 1; rank < world_size; ++rank) waiting.push_back(rank);
+  const auto end = Clock::now() + std::chrono::duration<double>(timeout.value);
+  while (!waiting.empty()) {
+    std::vector<std::int64_t> still;
+    for (const std::int64_t rank : waiting) {
+      if (!store.has(facts_key(rank))) {
+        still.push_back(rank);
+        continue;
+      }
+      const StartFacts theirs = parse(store.get(facts_key(rank), timeout).value_or(""));
+      const std::string difference =
+          first_difference(own, "rank 0", theirs, fmt::format("rank {}", rank));
+      if (!difference.empty()) return kDiffer + difference;
+    }
+    waiting.swap(still);
+    if (waiting.empty()) break;
+    if (Clock::now() >= end) return fmt::format("{}{}", kMissing, fmt::join(waiting, ", "));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return kEqual;
+}
+
+}  // namespace
+
+std::string StartFacts::text() const { return fmt::format("{}", fmt::join(lines, "\n")); }
+std::uint64_t StartFacts::hash() const { return xxh64(text()); }
+
+std::string first_difference(const StartFacts& a, const std::string& name_a, const StartFacts& b,
+                             const std::string& name_b) {
+  const std::string none = "(nothing)";
+  for (std::size_t i = 0; i < std::max(a.lines.size(), b.lines.size()); ++i) {
+    const std::string& in_a = i < a.lines.size() ? a.lines[i] : none;
+    const std::string& in_b = i < b.lines.size() ? b.lines[i] : none;
+    if (in_a != in_b) return fmt::format("{}: {} | {}: {}", name_a, in_a, name_b, in_b);
+  }
+  return "";
+}
+
+void check_start_facts(RankStore& store, std::int64_t global_rank, std::int64_t world_size,
+                       const StartFacts& facts, Seconds timeout) {
+  std::string verdict;
+  if (global_rank == 0) {
+    verdict = judge(store, world_size, facts, timeout);
+    store.set(kVerdict, verdict);
+    // Rank 0 may hold the store: it stays until the others know why they end.
+    for (std::int64_t rank = 1; verdict != kEqual && rank < world_size; ++rank) {
+      store.get(fmt::format("start/seen/{}", rank), Seconds{1.0});
+    }
+  } else {
+    store.set(facts_key(global_rank), facts.text());
+    // Rank 0 answers after its own time-out at the latest.
+    verdict = store.get(kVerdict, Seconds{timeout.value + 5}).value_or("missing 0");
+    if (verdict != kEqual) store.set(fmt::format("start/seen/{}", global_rank), "1");
+  }
+  if (verdict == kEqual) return;
+  if (verdict.starts_with(kDiffer)) {
+    throw ConfigError(Diagnostic{.number = 19,
+                                 .what = "the ranks of this run do not start alike",
+                                 .where = verdict.substr(std::string(kDiffer).size()),
+                                 .rule = "all ranks run the same program, recipe and mesh",
+                                 .next = "start all ranks by one command"});
+  }
+  throw FatalError(Diagnostic{
+      .exit = ExitCode::kPeer,
+      .number = 1,
+      .what = fmt::format("rank {} of {} did not come within {:.3g} s",
+                          verdict.substr(std::string(kMissing).size()), world_size, timeout.value),
+      .where = fmt::format("rank {}, host {}", global_rank, host_name()),
+      .rule = "all ranks compare what they run before the first collective",
+      .next = "look at what that rank printed; comm.init_timeout sets the time"});
+}
+
+}  // namespace sx
