@@ -107,8 +107,8 @@ class MpiWire final : public Wire {
     int count = 0;
     arrived_.resize(requests_.size());
     statuses_.resize(requests_.size());
-    must(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
-                      arrived_.data(), statuses_.data()),
+    must(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, arrived_.data(),
+                      statuses_.data()),
          "MPI_Testsome");
     if (count == MPI_UNDEFINED) count = 0;
     for (int i = 0; i < count; ++i) {
@@ -227,8 +227,8 @@ class MpiWire final : public Wire {
     return moved;
   }
 
-  std::vector<Incoming> incoming_;      // by rank
-  std::vector<MPI_Request> requests_;   // by rank: of a head or a payload
+  std::vector<Incoming> incoming_;     // by rank
+  std::vector<MPI_Request> requests_;  // by rank: of a head or a payload
   std::vector<int> arrived_;
   std::vector<MPI_Status> statuses_;
   std::deque<Outgoing> outgoing_;

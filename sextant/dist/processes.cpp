@@ -129,8 +129,8 @@ void RankProcess::State::connect() {
     wire.root_text = fmt::format("{} {}\n{}", host_name(), server->port(), host_identity());
   }
   std::string told;
-  world = std::make_unique<detail::ProcessWorld>(
-      world_options, [&] { return detail::make_mpi_wire(wire, told); });
+  world = std::make_unique<detail::ProcessWorld>(world_options,
+                                                 [&] { return detail::make_mpi_wire(wire, told); });
   if (server) {
     store = std::move(server);
     return;
@@ -231,8 +231,8 @@ detail::WorldFault RankProcess::State::settle(const detail::WorldFault& fault) {
 
 RankProcess::RankProcess(const ProcessOptions& options) : state_(std::make_unique<State>()) {
   state_->options = options;
-  prepare_rank_thread({.intra_op_threads = options.intra_op_threads,
-                       .flush_denormals = options.flush_denormals});
+  prepare_rank_thread(
+      {.intra_op_threads = options.intra_op_threads, .flush_denormals = options.flush_denormals});
   state_->connect();
   state_->find_neighbours();
   std::vector<std::int64_t> all;
@@ -314,10 +314,10 @@ void RankProcess::fail(const std::exception_ptr& error) {
   state_->stop_watching();
   const bool lost = first.fault == DistFault::kPeerLost;
   if (first.origin_rank == state_->rank() && !lost) std::rethrow_exception(error);
-  throw PeerFailure(first.origin_rank, first.exit,
-                    lost ? one_line(first.message)
-                         : fmt::format("rank {} failed first: {}", first.origin_rank,
-                                       one_line(first.message)));
+  throw PeerFailure(
+      first.origin_rank, first.exit,
+      lost ? one_line(first.message)
+           : fmt::format("rank {} failed first: {}", first.origin_rank, one_line(first.message)));
 }
 
 void run_rank_process(const ProcessOptions& options,

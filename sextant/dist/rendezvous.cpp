@@ -159,8 +159,7 @@ namespace {
 constexpr const char* kHello = "hello";
 
 std::string run_prefix(const env::LauncherFacts& facts) {
-  return fmt::format("sx/{}/{}/", facts.run_id.empty() ? "run" : facts.run_id,
-                     facts.restart_count);
+  return fmt::format("sx/{}/{}/", facts.run_id.empty() ? "run" : facts.run_id, facts.restart_count);
 }
 
 [[noreturn]] void nobody_there(const env::LauncherFacts& facts, Seconds timeout,
@@ -187,7 +186,8 @@ RankStore serve_on_first_free(const env::LauncherFacts& facts, Seconds timeout) 
   }
 }
 
-/// Another job's store may lie on one of the ports: the right one greets under the run's own prefix.
+/// Another job's store may lie on one of the ports: the right one greets under the run's own
+/// prefix.
 RankStore find_on_ports(const env::LauncherFacts& facts, Seconds timeout) {
   const auto end = Clock::now() + milliseconds(timeout);
   std::string last = "nothing listens there";

@@ -52,7 +52,8 @@ class RankStore {
 /// The store of the run this process was started for, under "sx/<run id>/<restart count>/".
 ///
 /// torchrun: the agent's store if there is one, else rank 0 serves at MASTER_ADDR:MASTER_PORT.
-/// Slurm:    rank 0 serves on the first free of 16 ports from the one the job gives; the others look
+/// Slurm:    rank 0 serves on the first free of 16 ports from the one the job gives; the others
+/// look
 ///           for it there.
 /// MPI has no address to agree on: see mpi.h. Not for a single process.
 /// Errors:  IoError (no address, port taken), FatalError SX4-001 (rank 0 did not come in time).

@@ -126,8 +126,7 @@ void ProcessOperation::begin_part() {
     case Collective::kAllToAll: {
       const auto& sends = operation_.send_counts;
       const auto& recvs = operation_.recv_counts;
-      const auto own_bytes =
-          static_cast<std::size_t>(sends[static_cast<std::size_t>(own)] * size);
+      const auto own_bytes = static_cast<std::size_t>(sends[static_cast<std::size_t>(own)] * size);
       if (own_bytes > 0) {
         std::memcpy(out(begin_of(recvs, own)), in(begin_of(sends, own)), own_bytes);
       }

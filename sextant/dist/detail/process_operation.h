@@ -90,7 +90,7 @@ class ProcessOperation final : public PendingOperation,
   std::atomic<bool> done_{false};
 
   std::uint32_t part_ = 0;
-  std::vector<bool> missing_;    // by coord
+  std::vector<bool> missing_;  // by coord
   std::int64_t num_missing_ = 0;
   std::int64_t num_unsent_ = 0;
   bool beginning_ = false;

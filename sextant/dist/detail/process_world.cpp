@@ -167,10 +167,9 @@ std::unique_ptr<Transport> make_process_transport(ProcessWorld& world, GroupInfo
 std::unique_ptr<Transport> ProcessWorld::make_transport(GroupInfo group) {
   if (group.degree() == 1) return make_solo_transport(std::move(group));
   const std::uint64_t instance = instances_[{group.global_ranks, group.purpose}]++;
-  const std::uint64_t channel =
-      xxh64(fmt::format("{} {} {}", fmt::join(group.global_ranks, ","),
-                        static_cast<int>(group.purpose), instance)) |
-      1;
+  const std::uint64_t channel = xxh64(fmt::format("{} {} {}", fmt::join(group.global_ranks, ","),
+                                                  static_cast<int>(group.purpose), instance)) |
+                                1;
   return make_process_transport(*this, std::move(group), channel);
 }
 
@@ -351,10 +350,10 @@ bool ProcessWorld::check_piece(const PieceKey& key, const Piece& piece) {
   const std::string theirs = piece.text.empty() ? "another call" : piece.text;
   abort_locked({.fault = DistFault::kMismatch,
                 .origin_rank = options_.global_rank,
-                .message = fmt::format("calls differ on {} ({}): rank {} calls {}, rank {} calls {}",
-                                       operation.group().axis.to_string(),
-                                       to_string(operation.group().purpose), options_.global_rank,
-                                       operation.descriptor().to_string(), key.from, theirs)});
+                .message = fmt::format(
+                    "calls differ on {} ({}): rank {} calls {}, rank {} calls {}",
+                    operation.group().axis.to_string(), to_string(operation.group().purpose),
+                    options_.global_rank, operation.descriptor().to_string(), key.from, theirs)});
   return false;
 }
 
@@ -381,9 +380,8 @@ std::byte* ProcessWorld::on_head(std::int64_t from, const MessageHead& head,
   }
   if (head.kind == MessageKind::kAbort) {
     told_ = told_ || !fault_;  // who failed tells everybody
-    abort_locked({.fault = static_cast<DistFault>(
-                      std::min<std::uint64_t>(head.place,
-                                              static_cast<std::uint64_t>(DistFault::kAborted))),
+    abort_locked({.fault = static_cast<DistFault>(std::min<std::uint64_t>(
+                      head.place, static_cast<std::uint64_t>(DistFault::kAborted))),
                   .origin_rank = head.origin,
                   .exit = static_cast<ExitCode>(head.tag),
                   .message = std::string(text)});
@@ -441,12 +439,11 @@ void ProcessWorld::check_nobody_left() {
       if (!left_.contains(rank)) continue;
       abort_locked({.fault = DistFault::kPeerLeft,
                     .origin_rank = options_.global_rank,
-                    .message = fmt::format("{} on {} ({}): rank {} ended its work without joining "
-                                           "rank {}",
-                                           operation->descriptor().to_string(),
-                                           operation->group().axis.to_string(),
-                                           to_string(operation->group().purpose), rank,
-                                           options_.global_rank)});
+                    .message = fmt::format(
+                        "{} on {} ({}): rank {} ended its work without joining "
+                        "rank {}",
+                        operation->descriptor().to_string(), operation->group().axis.to_string(),
+                        to_string(operation->group().purpose), rank, options_.global_rank)});
       return;
     }
   }

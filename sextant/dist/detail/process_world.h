@@ -145,7 +145,7 @@ class ProcessWorld final : public WireSink {
 
   mutable std::mutex mutex_;  // guards all below but the atomics; held while the wire moves
   std::condition_variable changed_;
-  std::vector<std::shared_ptr<ProcessOperation>> open_;     // begun, not done
+  std::vector<std::shared_ptr<ProcessOperation>> open_;  // begun, not done
   Pieces pieces_;
   std::set<std::int64_t> left_;  // ranks that said goodbye
   std::set<std::int64_t> lost_;

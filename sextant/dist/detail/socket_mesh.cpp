@@ -42,7 +42,8 @@ struct Greeting {
                            .next = "may the hosts of the run connect to each other?"});
 }
 
-[[noreturn]] void missing(const std::vector<std::int64_t>& ranks, const SocketWireOptions& options) {
+[[noreturn]] void missing(const std::vector<std::int64_t>& ranks,
+                          const SocketWireOptions& options) {
   throw FatalError(Diagnostic{
       .exit = ExitCode::kPeer,
       .number = 1,
@@ -110,17 +111,16 @@ class Mesh {
   Mesh(RankStore& store, const SocketWireOptions& options)
       : store_(store),
         options_(options),
-        end_(Clock::now() + std::chrono::milliseconds(
-                                static_cast<std::int64_t>(options.timeout.value * 1000))),
+        end_(Clock::now() +
+             std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout.value * 1000))),
         sockets_(static_cast<std::size_t>(options.world_size)) {}
 
   std::vector<Socket> connect() {
     const std::string address = options_.address.empty() ? "127.0.0.1" : options_.address;
     const Socket listener = listen_on(address, options_.world_size);
     // Not secret from those who read the store; it keeps out strangers and ranks of other attempts.
-    const std::string drawn =
-        std::to_string(xxh64(fmt::format("{} {} {}", host_identity(), getpid(),
-                                         monotonic_microseconds())));
+    const std::string drawn = std::to_string(
+        xxh64(fmt::format("{} {} {}", host_identity(), getpid(), monotonic_microseconds())));
     const std::string agreed = store_.set_once("wire/secret", drawn);
     std::from_chars(agreed.data(), agreed.data() + agreed.size(), secret_);
     store_.set(fmt::format("wire/{}", options_.global_rank),
@@ -144,9 +144,8 @@ class Mesh {
       fail(fmt::format("cannot connect to rank {} at {}", rank, *published), std::strerror(errno));
     }
     set_options(out.fd());
-    const Greeting greeting{.secret = secret_,
-                            .rank = options_.global_rank,
-                            .world_size = options_.world_size};
+    const Greeting greeting{
+        .secret = secret_, .rank = options_.global_rank, .world_size = options_.world_size};
     if (::send(out.fd(), &greeting, sizeof greeting, MSG_NOSIGNAL) !=
         static_cast<ssize_t>(sizeof greeting)) {
       fail(fmt::format("cannot greet rank {} at {}", rank, *published), std::strerror(errno));

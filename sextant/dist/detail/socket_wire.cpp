@@ -71,9 +71,8 @@ class SocketWire final : public Wire {
     for (const Peer& peer : peers_) {
       if (!peer.open) continue;
       const short writes = peer.outgoing.empty() ? 0 : POLLOUT;
-      polled.push_back({.fd = peer.socket.fd(),
-                        .events = static_cast<short>(POLLIN | writes),
-                        .revents = 0});
+      polled.push_back(
+          {.fd = peer.socket.fd(), .events = static_cast<short>(POLLIN | writes), .revents = 0});
     }
     const auto milliseconds = std::max<std::int64_t>(limit.count() / 1000, 1);
     poll(polled.data(), polled.size(), static_cast<int>(milliseconds));
