@@ -28,11 +28,20 @@ DecoderBlock::DecoderBlock(Module& parent, std::int64_t layer_idx, const ModelSh
   mark_unit();
 }
 
-at::Tensor DecoderBlock::forward(const at::Tensor& x_BSH, const AttentionContext& context) {
-  return call(x_BSH, [&](const at::Tensor& x) {
-    const at::Tensor h = x.add(attention_.forward(attention_norm_.forward(x), context));
+at::Tensor DecoderBlock::forward(const at::Tensor& x_BSH,
+                                 const std::shared_ptr<const AttentionContext>& context) {
+  return call(x_BSH, [this, context](const at::Tensor& x) {
+    const at::Tensor h = x.add(attention_.forward(attention_norm_.forward(x), *context));
     return h.add(feed_forward_.forward(ffn_norm_.forward(h)));
   });
+}
+
+void DecoderBlock::apply(const RecomputePlan& plan) {
+  set_recompute(plan.full);
+  attention_.set_recompute(plan.attention_core && !plan.full);
+  feed_forward_.set_recompute(plan.mlp_activation && !plan.full);
+  attention_norm_.set_recompute(plan.norms && !plan.full);
+  ffn_norm_.set_recompute(plan.norms && !plan.full);
 }
 
 Decoder::Decoder(const ModelShape& shape, DecoderOptions options)
@@ -55,6 +64,8 @@ Decoder::Decoder(const ModelShape& shape, DecoderOptions options)
   if (!shape.tie_embeddings) {
     output_ = std::make_unique<Linear>(*this, "output", shape.padded_vocab(), shape.hidden, false,
                                        shape.init_std, shape.vocab_size);
+  } else {
+    add_alias("output.weight", tok_embeddings_.weight());
   }
   mark_unit();
 }
@@ -65,14 +76,26 @@ c10::ScalarType Decoder::compute_dtype() const {
   return options_.compute_dtype.value_or(tok_embeddings_.weight().tensor.scalar_type());
 }
 
-AttentionContext Decoder::make_context(const DecoderInput& input, const at::Tensor& positions_BS,
-                                       KvCache* cache) {
-  AttentionContext context;
+void Decoder::apply(const RecomputePlan& plan) {
+  SX_CHECK(plan.every >= 1 && plan.first >= 0, "recompute every {} of the first {} blocks",
+           plan.every, plan.first);
+  const auto num_layers = static_cast<std::int64_t>(layers_.size());
+  for (std::int64_t layer = 0; layer < num_layers; ++layer) {
+    const bool chosen = layer % plan.every == 0 && (plan.first == 0 || layer < plan.first);
+    layers_[static_cast<std::size_t>(layer)]->apply(chosen ? plan : RecomputePlan{});
+  }
+}
+
+std::shared_ptr<const AttentionContext> Decoder::make_context(const DecoderInput& input,
+                                                              const at::Tensor& positions_BS,
+                                                              KvCache* cache) {
+  const auto made = std::make_shared<AttentionContext>();
+  AttentionContext& context = *made;
   context.cache = cache;
   const std::int64_t batch = input.tokens_BS.size(0), seq_len = input.tokens_BS.size(1);
   context.segments = input.document_ids_BS.defined() ? document_segments(input.document_ids_BS)
                                                      : whole_rows(batch, seq_len);
-  if (shape_.positions != Positions::kRope) return context;
+  if (shape_.positions != Positions::kRope) return made;
   const std::int64_t needed = positions_BS.max().item<std::int64_t>() + 1;
   const c10::ScalarType dtype = tok_embeddings_.weight().tensor.scalar_type();
   if (!rope_.cos_PR.defined() || rope_.cos_PR.size(0) < needed) {
@@ -86,7 +109,7 @@ AttentionContext Decoder::make_context(const DecoderInput& input, const at::Tens
   };
   context.cos_BSR = gather(rope_.cos_PR);
   context.sin_BSR = gather(rope_.sin_PR);
-  return context;
+  return made;
 }
 
 at::Tensor Decoder::make_positions(const DecoderInput& input, std::int64_t first) const {
@@ -115,7 +138,7 @@ at::Tensor Decoder::embed_and_run(const DecoderInput& input, KvCache* cache) {
   at::Tensor x_BSH = tok_embeddings_.forward(tokens_BS);
   if (pos_embeddings_) x_BSH = x_BSH.add(pos_embeddings_->forward(positions_BS));
   x_BSH = x_BSH.to(compute_dtype());
-  const AttentionContext context = make_context(input, positions_BS, cache);
+  const auto context = make_context(input, positions_BS, cache);
   for (const auto& layer : layers_) x_BSH = layer->forward(x_BSH, context);
   if (cache != nullptr) cache->advance(tokens_BS.size(1));
   return x_BSH;
@@ -127,17 +150,19 @@ at::Tensor Decoder::head(const at::Tensor& x_BSH) {
 }
 
 at::Tensor Decoder::hidden_states(const DecoderInput& input, KvCache* cache) {
-  return norm_->forward(embed_and_run(input, cache));
+  return call(embed_and_run(input, cache),
+              [this](const at::Tensor& x_BSH) { return norm_->forward(x_BSH); });
 }
 
 at::Tensor Decoder::forward(const DecoderInput& input, KvCache* cache) {
   return call(embed_and_run(input, cache),
-              [&](const at::Tensor& x_BSH) { return head(norm_->forward(x_BSH)); });
+              [this](const at::Tensor& x_BSH) { return head(norm_->forward(x_BSH)); });
 }
 
 at::Tensor Decoder::last_logits(const DecoderInput& input, KvCache* cache) {
-  const at::Tensor x_BSH = embed_and_run(input, cache);
-  return head(norm_->forward(x_BSH.narrow(1, x_BSH.size(1) - 1, 1))).squeeze(1);
+  return call(embed_and_run(input, cache), [this](const at::Tensor& x_BSH) {
+    return head(norm_->forward(x_BSH.narrow(1, x_BSH.size(1) - 1, 1))).squeeze(1);
+  });
 }
 
 }  // namespace sx

@@ -30,11 +30,23 @@ struct DecoderOptions {
   std::optional<c10::ScalarType> compute_dtype;
 };
 
+/// Which parts of a decoder's blocks are computed again in backward instead of being kept.
+struct RecomputePlan {
+  bool full = false;  ///< whole blocks: only their inputs are kept
+  bool attention_core = false;
+  bool mlp_activation = false;
+  bool norms = false;
+  std::int64_t every = 1;  ///< blocks 0, every, 2*every, ...
+  std::int64_t first = 0;  ///< only blocks below it; 0 = all
+};
+
 /// Norm, causal attention, norm, feed-forward, both with a residual sum.
 class DecoderBlock : public Module {
  public:
   DecoderBlock(Module& parent, std::int64_t layer_idx, const ModelShape& shape);
-  at::Tensor forward(const at::Tensor& x_BSH, const AttentionContext& context);
+  at::Tensor forward(const at::Tensor& x_BSH,
+                     const std::shared_ptr<const AttentionContext>& context);
+  void apply(const RecomputePlan& plan);
 
  private:
   Norm attention_norm_;
@@ -67,6 +79,9 @@ class Decoder : public Module {
   /// As forward, for the last token of each row only: [B, padded_vocab]. For sampling.
   at::Tensor last_logits(const DecoderInput& input, KvCache* cache = nullptr);
 
+  /// Changes memory and time, not bits. Off after construction.
+  void apply(const RecomputePlan& plan);
+
   const ModelShape& shape() const { return shape_; }
   /// Dtype of activations and logits. Errors: needs allocated parameters.
   c10::ScalarType compute_dtype() const;
@@ -74,8 +89,9 @@ class Decoder : public Module {
  private:
   at::Tensor embed_and_run(const DecoderInput& input, KvCache* cache);
   at::Tensor make_positions(const DecoderInput& input, std::int64_t first) const;
-  AttentionContext make_context(const DecoderInput& input, const at::Tensor& positions_BS,
-                                KvCache* cache);
+  std::shared_ptr<const AttentionContext> make_context(const DecoderInput& input,
+                                                       const at::Tensor& positions_BS,
+                                                       KvCache* cache);
   at::Tensor head(const at::Tensor& x_BSH);
 
   ModelShape shape_;

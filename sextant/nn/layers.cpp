@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "sextant/base/check.h"
+#include "sextant/nn/recompute.h"
 
 namespace sx {
 namespace {
@@ -76,8 +77,14 @@ Norm::Norm(Module& parent, std::string name, std::int64_t width, NormKind kind, 
 }
 
 at::Tensor Norm::forward(const at::Tensor& x) const {
-  if (bias_ == nullptr) return at::rms_norm(x, {width_}, cast(*weight_, x), eps_);
-  return at::layer_norm(x, {width_}, cast(*weight_, x), cast(*bias_, x), eps_);
+  const auto norm = [this](const at::Tensor& in) {
+    if (bias_ == nullptr) return at::rms_norm(in, {width_}, cast(*weight_, in), eps_);
+    return at::layer_norm(in, {width_}, cast(*weight_, in), cast(*bias_, in), eps_);
+  };
+  // A node of its own, so that what the norm sends back is one sum before it meets the residual's:
+  // the same bits with recompute and without.
+  if (!recompute_) return norm(x.view_as(x));
+  return recompute([norm](at::TensorList again) { return norm(again[0]); }, {x});
 }
 
 Attention::Attention(Module& parent, std::int64_t layer_idx, const ModelShape& shape)
@@ -117,7 +124,11 @@ at::Tensor Attention::forward(const at::Tensor& x_BSH, const AttentionContext& c
                    ? causal_attention(q_BSND, k_BSGD, v_BSGD, whole_rows(batch, seq_len))
                    : cached_attention(q_BSND, k_BTGD, v_BTGD);
   } else {
-    out_BSND = causal_attention(q_BSND, k_BSGD, v_BSGD, context.segments);
+    const auto attend = [segments = context.segments](at::TensorList qkv) {
+      return causal_attention(qkv[0], qkv[1], qkv[2], segments);
+    };
+    const std::vector<at::Tensor> qkv{q_BSND, k_BSGD, v_BSGD};
+    out_BSND = recompute_ ? recompute(attend, qkv) : attend(qkv);
   }
   return wo_.forward(out_BSND.reshape({batch, seq_len, num_heads_ * head_dim_}));
 }
@@ -133,11 +144,19 @@ FeedForward::FeedForward(Module& parent, const ModelShape& shape)
       down_(*this, "down", shape.hidden, shape.ffn_hidden, shape.linear_bias, residual_std(shape)) {
 }
 
+at::Tensor FeedForward::activated(const at::Tensor& x_BSH) const {
+  const std::vector<at::Tensor> inputs =
+      gate_ ? std::vector<at::Tensor>{gate_->forward(x_BSH), up_.forward(x_BSH)}
+            : std::vector<at::Tensor>{up_.forward(x_BSH)};
+  const auto act = [activation = activation_](at::TensorList in) {
+    const at::Tensor y = activate(activation, in[0]);
+    return in.size() == 2 ? y.mul(in[1]) : y;
+  };
+  return recompute_ ? recompute(act, inputs) : act(inputs);
+}
+
 at::Tensor FeedForward::forward(const at::Tensor& x_BSH) const {
-  if (gate_) {
-    return down_.forward(activate(activation_, gate_->forward(x_BSH)).mul(up_.forward(x_BSH)));
-  }
-  return down_.forward(activate(activation_, up_.forward(x_BSH)));
+  return down_.forward(activated(x_BSH));
 }
 
 }  // namespace sx

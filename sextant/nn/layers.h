@@ -43,10 +43,12 @@ class Norm : public Module {
  public:
   Norm(Module& parent, std::string name, std::int64_t width, NormKind kind, double eps);
   at::Tensor forward(const at::Tensor& x) const;
+  void set_recompute(bool on) { recompute_ = on; }
 
  private:
   std::int64_t width_;
   double eps_;
+  bool recompute_ = false;
   Parameter* weight_ = nullptr;
   Parameter* bias_ = nullptr;
 };
@@ -63,9 +65,12 @@ class Attention : public Module {
  public:
   Attention(Module& parent, std::int64_t layer_idx, const ModelShape& shape);
   at::Tensor forward(const at::Tensor& x_BSH, const AttentionContext& context) const;
+  /// The attention itself keeps q, k and v only and is done again in backward.
+  void set_recompute(bool on) { recompute_ = on; }
 
  private:
   std::int64_t layer_idx_, num_heads_, num_heads_kv_, head_dim_;
+  bool recompute_ = false;
   Linear wq_, wk_, wv_, wo_;
   std::unique_ptr<Norm> q_norm_, k_norm_;
 };
@@ -75,9 +80,14 @@ class FeedForward : public Module {
  public:
   FeedForward(Module& parent, const ModelShape& shape);
   at::Tensor forward(const at::Tensor& x_BSH) const;
+  /// The activation (and the product with the gate) keeps its inputs only.
+  void set_recompute(bool on) { recompute_ = on; }
 
  private:
+  at::Tensor activated(const at::Tensor& x_BSH) const;
+
   Activation activation_;
+  bool recompute_ = false;
   std::unique_ptr<Linear> gate_;
   Linear up_, down_;
 };

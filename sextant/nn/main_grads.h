@@ -66,7 +66,7 @@ class MainGrads {
 
  private:
   struct State;
-  void take(std::size_t slot);
+  void take(std::size_t slot, const at::Tensor& fresh);
 
   std::vector<GradSlot> slots_;
   at::Tensor flat_;

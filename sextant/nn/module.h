@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sextant/tensor/init.h"
@@ -22,14 +24,29 @@ struct Parameter {
   std::string fqn;   ///< "layers.0.attention.wq.weight"; checkpoint key and initialisation stream
   std::vector<std::int64_t> shape;
   InitSpec init;
-  bool decay = true;         ///< takes weight decay by default
-  bool initialized = false;  ///< written by init_parameters or by a loaded checkpoint
-  at::Tensor tensor;         ///< leaf with requires_grad; undefined before allocate()
+  bool decay = true;                     ///< takes weight decay by default
+  bool trainable = true;                 ///< false: frozen, no gradient and no optimizer state
+  std::optional<c10::ScalarType> dtype;  ///< instead of the model's
+  bool initialized = false;              ///< written by init_parameters or by a loaded checkpoint
+  at::Tensor tensor;                     ///< leaf with requires_grad; undefined before allocate()
 
   std::int64_t numel() const;
 };
 
-enum class HookPoint { kPreForward, kPostForward };
+/// A second name for a parameter that another module owns, such as a head tied to the embedding.
+struct ParameterAlias {
+  std::string fqn;           ///< "output.weight"
+  Module* module = nullptr;  ///< uses the parameter under this name
+  Parameter* parameter = nullptr;
+};
+
+/// Moments of a unit. The backward points are identity nodes of autograd: pre_backward on the
+/// unit's output fires when its gradient arrives, post_backward on its input when everything inside
+/// is done, gradients of parameters included. A unit whose input needs no gradient (an embedding)
+/// has no post_backward; who waits for it takes the end of the backward pass instead.
+enum class HookPoint { kPreForward, kPostForward, kPreBackward, kPostBackward };
+inline constexpr HookPoint kAllHookPoints[] = {HookPoint::kPreForward, HookPoint::kPostForward,
+                                               HookPoint::kPreBackward, HookPoint::kPostBackward};
 const char* to_string(HookPoint point);
 
 /// A named node of the model tree: ordered children, ordered parameters, hooks on units.
@@ -68,6 +85,18 @@ class Module {
   void mark_unit() { unit_ = true; }
   bool is_unit() const { return unit_; }
   std::vector<Module*> units();
+  /// The nearest unit at or above each parameter's owner, in the order of `parameters()`; null when
+  /// there is none.
+  std::vector<Module*> units_of_parameters();
+  /// Second names in this subtree, in order of registration.
+  std::vector<ParameterAlias> aliases();
+  /// The nearest unit at or above `module`, which belongs to this subtree; null when there is none.
+  Module* unit_of(const Module& module);
+
+  /// This unit's forward keeps its inputs only and is run again in backward. Its hooks do not run a
+  /// second time. Off by default.
+  void set_recompute(bool on);
+  bool recomputes() const { return recompute_; }
 
   /// Hooks of one point run in order of registration. Errors: ContractError if this is not a unit.
   void add_hook(HookPoint point, std::string owner, Hook hook);
@@ -79,8 +108,10 @@ class Module {
  protected:
   Parameter& add_parameter(std::string name, std::vector<std::int64_t> shape, InitSpec init,
                            bool decay);
+  /// Enters a second name for a parameter owned elsewhere in the tree.
+  void add_alias(std::string name, Parameter& parameter);
   /// Runs `forward(input)` between this unit's hooks; each concrete forward of a unit goes through
-  /// it.
+  /// it. With recompute `forward` outlives this call: it captures by value.
   at::Tensor call(const at::Tensor& input,
                   const std::function<at::Tensor(const at::Tensor&)>& forward);
 
@@ -91,13 +122,18 @@ class Module {
     Hook run;
   };
   void collect(std::vector<Module*>& out);
+  void collect_units(Module* above, std::vector<std::pair<Module*, Module*>>& out);
   void run_hooks(HookPoint point, const at::Tensor& tensor);
+  bool has_hook(HookPoint point) const;
+  at::Tensor mark(HookPoint point, const at::Tensor& tensor);
 
   std::string fqn_;
   std::vector<Module*> children_;
   std::vector<std::unique_ptr<Parameter>> parameters_;
+  std::vector<ParameterAlias> aliases_;
   std::vector<HookEntry> hooks_;
   bool unit_ = false;
+  bool recompute_ = false;
 };
 
 /// Fills every parameter of the tree (whole, unsharded) from its InitSpec. Errors: ContractError if

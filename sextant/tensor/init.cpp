@@ -1,6 +1,9 @@
 // Initial values by counter: element i of a parameter needs nothing but (seed, name, i).
 #include "sextant/tensor/init.h"
 
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
 #include <algorithm>
 #include <thread>
 #include <vector>
@@ -51,13 +54,17 @@ void fill_init(at::Tensor& out, const InitSpec& spec, std::uint64_t seed, std::s
   const RandomStream stream(seed, "init:" + std::string(fqn));
   const std::int64_t count = out.numel();
   const std::int64_t valid = spec.valid_rows < 0 ? begin + count : spec.valid_rows * row_elements;
-  if (out.scalar_type() == c10::ScalarType::Float) {
-    fill(static_cast<float*>(out.mutable_data_ptr()), count, spec, stream, valid, begin,
-         num_threads);
-  } else {
-    SX_CHECK(out.scalar_type() == c10::ScalarType::Double, "{}: parameters are fp32 or fp64", fqn);
-    fill(static_cast<double*>(out.mutable_data_ptr()), count, spec, stream, valid, begin,
-         num_threads);
+  const auto fill_as = [&](auto type) {
+    using T = decltype(type);
+    fill(static_cast<T*>(out.mutable_data_ptr()), count, spec, stream, valid, begin, num_threads);
+  };
+  switch (out.scalar_type()) {
+    case c10::ScalarType::Double: return fill_as(double{});
+    case c10::ScalarType::Float: return fill_as(float{});
+    case c10::ScalarType::BFloat16: return fill_as(c10::BFloat16{});
+    case c10::ScalarType::Half: return fill_as(c10::Half{});
+    case c10::ScalarType::Byte: return fill_as(std::uint8_t{});
+    default: SX_CHECK(false, "{}: initial values in {}", fqn, c10::toString(out.scalar_type()));
   }
 }
 
