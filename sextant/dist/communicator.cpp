@@ -49,8 +49,10 @@ Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
 
-std::unique_ptr<detail::Transport> Communicator::take_transport() && {
-  return std::move(transport_);
+void Communicator::wrap(
+    const std::function<std::unique_ptr<detail::Transport>(std::unique_ptr<detail::Transport>)>&
+        wrapper) {
+  transport_ = wrapper(std::move(transport_));
 }
 
 std::shared_ptr<detail::PendingOperation> Communicator::begin(Operation operation,

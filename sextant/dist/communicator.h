@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -88,8 +89,10 @@ class Communicator {
   const Capabilities& capabilities() const;
   /// What all communicators of this rank share: flight record, schedule hashes, counts of bytes.
   CommSession& session() { return *session_; }
-  /// The communicator without its transport, for wrappers; it is empty afterwards.
-  std::unique_ptr<detail::Transport> take_transport() &&;
+  /// Puts something between this communicator and its transport.
+  void wrap(
+      const std::function<std::unique_ptr<detail::Transport>(std::unique_ptr<detail::Transport>)>&
+          wrapper);
 
   /// Ends every call of every rank of the world with a DistError that carries `reason`. Safe from
   /// any thread.

@@ -41,6 +41,7 @@ void run_rank(detail::ThreadWorld& world, std::int64_t global_rank,
     error = std::current_exception();
     world.abort(DistFault::kAborted, global_rank, "unknown exception");
   }
+  rank.cancel_all();
   rank.clear();
   rank.leave();
   world.notify_all();  // peers that wait for this rank need not wait longer

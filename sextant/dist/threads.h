@@ -16,10 +16,13 @@ struct ThreadsOptions {
   Purpose purpose = Purpose::kControl;
   Seconds timeout{600.0};                ///< of one call (key comm.timeout)
   std::optional<Seconds> first_timeout;  ///< until the end of a rank's first step
-  int intra_op_threads = 1;              ///< LibTorch's threads inside one rank
-  bool flush_denormals = true;           ///< set for each rank thread
-  std::size_t flight_records = 4096;     ///< calls that each rank's flight recorder keeps
-  std::filesystem::path flight_folder;   ///< where it is dumped; empty = nowhere
+  /// Threads of the world that do the work of started calls while the ranks compute (key
+  /// comm.threads_progress "thread"); pays with cores to spare. 0: waiting ranks do it.
+  int progress_threads = 0;
+  int intra_op_threads = 1;             ///< LibTorch's threads inside one rank
+  bool flush_denormals = true;          ///< set for each rank thread
+  std::size_t flight_records = 4096;    ///< calls that each rank's flight recorder keeps
+  std::filesystem::path flight_folder;  ///< where it is dumped; empty = nowhere
 };
 
 /// Runs `body` on `world_size` rank threads of this process, each with its communicator over all of

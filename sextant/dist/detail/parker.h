@@ -20,6 +20,8 @@ namespace sx::detail {
 class Parker {
  public:
   std::uint32_t epoch() const { return epoch_.load(std::memory_order_seq_cst); }
+  /// Whether the owner sleeps, as far as can be said from outside.
+  bool asleep() const { return parked_.load(std::memory_order_seq_cst) != 0; }
   /// From any thread: wakes the owner if it sleeps; a system call only then.
   void notify();
   /// By the owner: sleeps while the epoch is still `seen`, at most `timeout`. May return early.

@@ -309,7 +309,8 @@ void ProcessOperation::fold_slice(const Slice& own, const std::byte* own_data, s
       const bool is_own = static_cast<std::int64_t>(c) == group().coord;
       inputs.push_back(is_own ? own_data : buffers_[c].get());
     }
-    fold(descriptor_.dtype, operation_.reduce, inputs, to, own.count);
+    std::byte* const outs[1] = {to};
+    fold(descriptor_.dtype, operation_.reduce, inputs, outs, own.count);
   }
   for (Buffer& buffer : buffers_) buffer.reset();
 }

@@ -11,11 +11,12 @@ namespace sx::detail {
 
 SendOperation::SendOperation(std::shared_ptr<ThreadMember> member, std::shared_ptr<Message> message,
                              Seconds timeout)
-    : ThreadOperation(member->rank(), member->info(), message->descriptor, timeout),
+    : ThreadOperation(member->rank(), member->info(),
+                      std::make_shared<const Descriptor>(message->descriptor), timeout),
       member_(std::move(member)),
       message_(std::move(message)) {}
 
-bool SendOperation::advance() {
+bool SendOperation::advance(const ThreadOperation*) {
   if (staged_) return true;
   const std::lock_guard lock(message_->mutex);
   return message_->taken;
@@ -31,9 +32,16 @@ void SendOperation::before_wait() {
   staged_ = true;
 }
 
+/// The receiver copies under the lock, so afterwards it has the message or never looks at it again.
+void SendOperation::cancel() noexcept {
+  const std::lock_guard lock(message_->mutex);
+  message_->data = nullptr;
+}
+
 RecvOperation::RecvOperation(std::shared_ptr<ThreadMember> member, Operation operation,
                              Descriptor descriptor, Seconds timeout)
-    : ThreadOperation(member->rank(), member->info(), std::move(descriptor), timeout),
+    : ThreadOperation(member->rank(), member->info(),
+                      std::make_shared<const Descriptor>(std::move(descriptor)), timeout),
       member_(std::move(member)),
       operation_(std::move(operation)) {}
 
@@ -41,7 +49,7 @@ std::vector<std::int64_t> RecvOperation::missing_ranks() const {
   return {group().global_ranks[static_cast<std::size_t>(operation_.peer)]};
 }
 
-bool RecvOperation::advance() {
+bool RecvOperation::advance(const ThreadOperation*) {
   Channel& channel = member_->group().channel(operation_.peer, group().coord);
   std::shared_ptr<Message> message;
   {
@@ -64,6 +72,7 @@ bool RecvOperation::advance() {
   }
   {
     const std::lock_guard lock(message->mutex);
+    if (message->data == nullptr && sent.bytes() > 0) return false;  // its sender has failed
     if (sent.bytes() > 0) {
       std::memcpy(operation_.out.mutable_data_ptr(), message->data,
                   static_cast<std::size_t>(sent.bytes()));

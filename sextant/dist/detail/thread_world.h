@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,12 +21,15 @@ namespace sx::detail {
 
 class ThreadWorld;
 class ThreadGroup;
+class GroupCall;
+class ProgressPool;
 class RankState;
 
 /// An operation of one rank on this transport: a small state machine that its rank drives.
 class ThreadOperation : public PendingOperation {
  public:
-  ThreadOperation(RankState& rank, const GroupInfo& group, Descriptor descriptor, Seconds timeout)
+  ThreadOperation(RankState& rank, const GroupInfo& group,
+                  std::shared_ptr<const Descriptor> descriptor, Seconds timeout)
       : rank_(rank), group_(group), descriptor_(std::move(descriptor)), timeout_(timeout) {}
 
   void wait() final;
@@ -33,14 +37,20 @@ class ThreadOperation : public PendingOperation {
   void drop() noexcept final;
 
   /// Does what can be done now; true when complete. Called by the rank's thread only; not again
-  /// after true.
-  virtual bool advance() = 0;
+  /// after true. Returns early once `target`, which the rank waits for, is complete.
+  virtual bool advance(const ThreadOperation* target) = 0;
   /// The owner is about to wait for this operation.
   virtual void before_wait() {}
   /// Global ranks that have not joined.
   virtual std::vector<std::int64_t> missing_ranks() const = 0;
 
-  const Descriptor& descriptor() const { return descriptor_; }
+  /// Afterwards no other thread reads or writes the operation's buffers. For a rank that unwinds.
+  virtual void cancel() noexcept {}
+  /// The call of all ranks that this is a part of, if it is one.
+  virtual const GroupCall* call() const { return nullptr; }
+
+  const Descriptor& descriptor() const { return *descriptor_; }
+  const std::shared_ptr<const Descriptor>& shared_descriptor() const { return descriptor_; }
   const GroupInfo& group() const { return group_; }
   Seconds timeout() const { return timeout_; }
   bool done() const { return done_; }
@@ -52,13 +62,13 @@ class ThreadOperation : public PendingOperation {
   friend class RankState;
   RankState& rank_;
   const GroupInfo& group_;
-  Descriptor descriptor_;
+  std::shared_ptr<const Descriptor> descriptor_;
   Seconds timeout_;
   bool done_ = false;
 };
 
-/// What one rank thread has in flight, and where it sleeps. All but the parker and `left` belongs
-/// to that thread.
+/// What one rank thread has in flight, and where it sleeps. Other threads use the parker,
+/// `has_left`, `is_stuck` and `waits_for`.
 class RankState {
  public:
   RankState(ThreadWorld& world, std::int64_t global_rank)
@@ -68,10 +78,12 @@ class RankState {
   /// aborted.
   void before_start(const GroupInfo& group, const Descriptor& descriptor);
   void add(std::shared_ptr<ThreadOperation> operation);
-  /// Drives all operations of the rank, so that the order of waits cannot deadlock.
-  void drive();
+  /// Drives all operations of the rank, `target` first, so that the order of waits cannot deadlock.
+  void drive(ThreadOperation* target = nullptr);
   void wait_for(ThreadOperation& operation);
   void drain();  ///< waits for all that is in flight
+  /// Nobody touches the buffers of what is in flight any more. For a rank that has failed.
+  void cancel_all() noexcept;
   void clear() { pending_.clear(); }
   void note_drop(const ThreadOperation& operation) noexcept;
   const std::string& dropped() const { return dropped_; }
@@ -83,8 +95,12 @@ class RankState {
   ThreadWorld& world() { return world_; }
   std::int64_t global_rank() const { return global_rank_; }
   Parker& parker() { return parker_; }
-  void leave() { left_.store(true, std::memory_order_release); }
+  void leave();
   bool has_left() const { return left_.load(std::memory_order_acquire); }
+  /// Whether the rank sleeps in a wait and nothing has changed for it since it last looked.
+  bool is_stuck() const;
+  /// What it waits for: "rank 2 in all_reduce ... on dp_shard (reduce)".
+  std::string waits_for() const;
   /// Which of this rank's groups over the same ranks and purpose comes next.
   std::uint64_t next_instance(const std::vector<std::int64_t>& ranks, Purpose purpose) {
     return instances_[{ranks, purpose}]++;
@@ -92,11 +108,17 @@ class RankState {
 
  private:
   void check_peers_are_there(ThreadOperation& operation, Seconds waited);
+  void sleep(ThreadOperation& operation, std::uint32_t seen, std::chrono::nanoseconds limit,
+             Seconds waited);
 
   ThreadWorld& world_;
   std::int64_t global_rank_;
   Parker parker_;
   std::atomic<bool> left_{false};
+  std::atomic<std::uint64_t> asleep_at_{0};  // 1 + the epoch it sleeps at, 0 while it runs
+  mutable std::mutex waiting_mutex_;
+  std::shared_ptr<const Descriptor> waiting_for_;  // the two are of use while asleep
+  const GroupInfo* waiting_in_ = nullptr;
   std::vector<std::shared_ptr<ThreadOperation>> pending_;  // in order of start
   std::map<std::pair<std::vector<std::int64_t>, Purpose>, std::uint64_t> instances_;
   std::string dropped_;
@@ -114,6 +136,7 @@ class ThreadWorld {
   }
   const ThreadsOptions& options() const { return options_; }
   int spin_limit() const { return spin_limit_; }
+  ProgressPool* progress_pool() { return progress_pool_.get(); }
 
   std::unique_ptr<Transport> make_transport(GroupInfo group);
 
@@ -124,13 +147,25 @@ class ThreadWorld {
   DistError error_of(const GroupInfo& group, const Descriptor& descriptor, Seconds waited) const;
   std::int64_t origin_rank() const { return origin_rank_; }
   void notify_all();
+  void notify(const std::vector<std::int64_t>& global_ranks);
+  /// Tells the members that there is work. Of those asleep it wakes as many as there are cores
+  /// beside the caller's; the others are woken when the work is done.
+  void notify_helpers(const std::vector<std::int64_t>& global_ranks, std::int64_t own);
+  /// True when every rank sleeps in a wait or has ended, and so nothing can change any more. Asked
+  /// by a rank that is marked as asleep itself.
+  bool is_stuck() const;
+  /// All waits of such a world in one line.
+  std::string describe_waits() const;
+  std::atomic<std::int64_t>& num_asleep() { return num_asleep_; }
 
  private:
   std::shared_ptr<ThreadGroup> join_group(const GroupInfo& group);
 
   ThreadsOptions options_;
   int spin_limit_ = 0;
+  std::int64_t num_helpers_ = 1;
   std::vector<std::unique_ptr<RankState>> ranks_;
+  std::atomic<std::int64_t> num_asleep_{0};  // ranks asleep or ended
 
   std::mutex groups_mutex_;
   using GroupKey = std::tuple<std::vector<std::int64_t>, Purpose, std::uint64_t>;
@@ -141,6 +176,8 @@ class ThreadWorld {
   DistFault fault_ = DistFault::kAborted;
   std::int64_t origin_rank_ = 0;
   std::string reason_;
+
+  std::unique_ptr<ProgressPool> progress_pool_;  // last: its threads use all above
 };
 
 }  // namespace sx::detail
