@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <utility>
+#include <vector>
 
 #include "apps/sextant-train/commands.h"
 #include "sextant/base/console.h"
@@ -43,10 +46,34 @@ void print_dry_run(const Invocation& invocation) {
   }
 }
 
+/// Axes the recipe may name (`sextant plan mesh` shows them) and training does not have yet.
+void refuse_missing_axes(const ParallelismKeys& parallelism) {
+  const std::pair<const char*, std::int64_t> missing[] = {
+      {"dp_shard", parallelism.dp_shard.value_or(1)},
+      {"cp", parallelism.cp},
+      {"tp", parallelism.tp},
+      {"pp", parallelism.pp},
+      {"ep", parallelism.ep},
+      {"etp", parallelism.etp}};
+  std::vector<Diagnostic> faults;
+  for (const auto& [name, degree] : missing) {
+    if (degree == 1) continue;
+    faults.push_back(
+        {.exit = ExitCode::kUser,
+         .number = 5,
+         .what = fmt::format("parallelism.{} = {}: training has no such axis yet", name, degree),
+         .where = fmt::format("parallelism.{}", name),
+         .rule = "this version trains over dp_replicate",
+         .next = fmt::format("--set parallelism.{}=1", name)});
+  }
+  if (!faults.empty()) throw ConfigError(faults);
+}
+
 }  // namespace
 
 int run_train(const Invocation& invocation) {
   const Recipe& recipe = invocation.recipe.get();
+  refuse_missing_axes(recipe.parallelism);
   if (recipe.run.deterministic) env::set_mkl_reproducible();
   prepare_process(recipe.run.flush_denormals);
   if (invocation.has("explain-step")) {

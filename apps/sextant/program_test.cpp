@@ -178,5 +178,33 @@ TEST_F(Program, MissingTrainingProgramIsExplained) {
   EXPECT_NE(std::string(block, got).find("SX2-005"), std::string::npos) << block;
 }
 
+TEST_F(Program, PlanMeshShowsWhoIsInWhichGroup) {
+  const std::string degrees =
+      "--set parallelism.pp=2 --set parallelism.dp_replicate=2 --set parallelism.dp_shard=2 --set "
+      "parallelism.cp=2 --set parallelism.tp=4 --set parallelism.ep=4";
+  const auto json = nlohmann::json::parse(run("plan mesh " + degrees + " --json").out);
+  EXPECT_EQ(json["ranks"], 64);
+  EXPECT_EQ(json["groups_named"], 216);
+  EXPECT_EQ(json["groups"], 184);
+  EXPECT_EQ(json["views"]["fsdp"]["groups"][0], (std::vector<int>{0, 4, 8, 12}));
+
+  write("mesh.toml",
+        "[parallelism]\ntp = 4\ndp_shard = \"auto\"\nrank_order = \"dp-tp-cp-ep-pp\"\n"
+        "topology = \"${recipe}/nodes.toml\"\n");
+  write("nodes.toml", "ranks_per_node = 4\n");
+  const ShellOutcome outcome = run("plan mesh mesh.toml --ranks 8 --rank 5");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("rank 5: dp_shard 1 tp 2\n"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("  tp            1 3 5 7, network at 50 GB/s\n"), std::string::npos)
+      << outcome.out;
+  EXPECT_EQ(outcome.err.find("warn[SX2-029] tp = 4 leaves its island"), 0u) << outcome.err;
+
+  const ShellOutcome wrong =
+      run("plan mesh --set parallelism.tp=3 --set parallelism.ep=2 --ranks 4");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("SX2-011"), std::string::npos) << wrong.err;
+  EXPECT_NE(wrong.err.find("SX2-010"), std::string::npos) << wrong.err;
+}
+
 }  // namespace
 }  // namespace sx

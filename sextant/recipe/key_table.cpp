@@ -274,6 +274,30 @@ void add_training(std::vector<KeySpec>& keys) {
                         .range = {.low = 1, .high = 4096},
                         .aliases = {"parallelism.data_parallel_replicate_degree"},
                         .resumable = true));
+  const Range degree{.low = 1, .high = 1 << 20};
+  keys.push_back(
+      SX_KEY(parallelism.dp_shard,
+             "ranks a copy of the model is sharded over; \"auto\" = what the other degrees leave",
+             .range = degree, .aliases = {"parallelism.data_parallel_shard_degree"},
+             .resumable = true, .default_value = "\"auto\" (ranks / the other degrees)"));
+  keys.push_back(SX_KEY(parallelism.cp, "ranks that share a sequence", .range = degree,
+                        .aliases = {"parallelism.context_parallel_degree"}, .resumable = true));
+  keys.push_back(SX_KEY(parallelism.tp, "ranks that share each matrix", .range = degree,
+                        .aliases = {"parallelism.tensor_parallel_degree"}, .resumable = true));
+  keys.push_back(SX_KEY(parallelism.pp, "stages of the pipeline", .range = degree,
+                        .aliases = {"parallelism.pipeline_parallel_degree"}, .resumable = true));
+  keys.push_back(SX_KEY(parallelism.ep, "groups the experts are spread over", .range = degree,
+                        .aliases = {"parallelism.expert_parallel_degree"}, .resumable = true));
+  keys.push_back(SX_KEY(parallelism.etp, "ranks that share each expert's matrices", .range = degree,
+                        .aliases = {"parallelism.expert_tensor_parallel_degree"},
+                        .resumable = true));
+  keys.push_back(SX_KEY(parallelism.rank_order,
+                        "which axes join neighbouring ranks: \"default\", leftmost fastest as in "
+                        "\"tp-cp-ep-dp-pp\", or last fastest as in \"pp,dp,cp,tp\"",
+                        .resumable = true));
+  keys.push_back(SX_KEY(parallelism.topology,
+                        "file that says which ranks share a node and an island, or \"auto\"",
+                        .cosmetic = true, .path = true));
   keys.push_back(
       SX_KEY(parallelism.zero,
              "what is sharded over data-parallel ranks; this version has \"ddp\" (nothing)"));

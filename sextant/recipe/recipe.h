@@ -95,6 +95,15 @@ struct TrainingKeys {
 
 struct ParallelismKeys {
   std::int64_t dp_replicate = 1;
+  std::optional<std::int64_t>
+      dp_shard;  ///< empty = ranks / the other degrees; 1 if nobody says how many ranks
+  std::int64_t cp = 1;
+  std::int64_t tp = 1;
+  std::int64_t pp = 1;
+  std::int64_t ep = 1;
+  std::int64_t etp = 1;
+  std::string rank_order = "default";
+  std::string topology = "auto";  ///< "auto" or a path
   Zero zero = Zero::kDdp;
 };
 
@@ -115,7 +124,7 @@ struct CheckpointKeys {
 };
 
 struct DataKeys {
-  std::vector<std::string> paths;  ///< prefixes of .bin/.idx pairs, or "demo"
+  std::vector<std::string> paths;       ///< prefixes of .bin/.idx pairs, or "demo"
   std::vector<std::string> eval_paths;  ///< held-out data; empty = the second part of `split`
   std::string split = "969,30,1";
   std::int64_t workers = 0;        ///< resolved from "auto"

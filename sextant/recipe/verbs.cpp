@@ -235,6 +235,32 @@ Verb data_verb() {
           .subs = {inspect, lint}};
 }
 
+Verb plan_verb() {
+  SubVerb mesh{.name = "mesh",
+               .summary = "Show which ranks form which groups, and the links they use.",
+               .inputs = "",
+               .recipe = kOptionalRecipe,
+               .groups = {"parallelism"},
+               .flags = {{.name = "ranks",
+                          .value = Value::kInt,
+                          .value_name = "N",
+                          .text = "ranks there are (default the product of the degrees)",
+                          .min = 1,
+                          .max = 1 << 20},
+                         {.name = "rank",
+                          .value = Value::kInt,
+                          .value_name = "R",
+                          .text = "only the place and the groups of this rank",
+                          .min = 0}},
+               .example = "sextant plan mesh --set parallelism.dp_shard=4 --set parallelism.tp=2"};
+  return {.name = "plan",
+          .aliases = {},
+          .program = Program::kSextant,
+          .summary = "what a run would look like, without running it",
+          .default_sub = "",
+          .subs = {mesh}};
+}
+
 Verb doctor_verb() {
   SubVerb doctor{
       .name = "",
@@ -360,9 +386,9 @@ Verb sample_verb() {
 }  // namespace
 
 const std::vector<Verb>& verb_table() {
-  static const std::vector<Verb> table{crawl_verb(),  tokenize_verb(),  data_verb(),
-                                       train_verb(),  ckpt_verb(),      sample_verb(),
-                                       doctor_verb(), completion_verb()};
+  static const std::vector<Verb> table{crawl_verb(),  tokenize_verb(), data_verb(),
+                                       plan_verb(),   train_verb(),    ckpt_verb(),
+                                       sample_verb(), doctor_verb(),   completion_verb()};
   return table;
 }
 

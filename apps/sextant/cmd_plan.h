@@ -1,0 +1,10 @@
+#pragma once
+
+#include "sextant/recipe/command_line.h"
+
+namespace sx {
+
+/// `sextant plan mesh`: who is in which group.
+int run_plan(const Invocation& invocation);
+
+}  // namespace sx
