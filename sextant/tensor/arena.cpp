@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sextant/base/check.h"
+#include "sextant/tensor/memory_tracker.h"
 #include "sextant/tensor/padded.h"
 #include "sextant/tensor/storage.h"
 
@@ -40,6 +41,16 @@ constexpr std::int64_t kOverhang = kBlockBytes / 2;  // LibTorch aligns to 64 by
 void* aligned(void* data) {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   return reinterpret_cast<void*>((address + kBlockBytes - 1) / kBlockBytes * kBlockBytes);
+}
+
+MemoryCategory memory_category(MemoryClass purpose) {
+  switch (purpose) {
+    case MemoryClass::kParams: return MemoryCategory::kParams;
+    case MemoryClass::kGrads: return MemoryCategory::kMainGrads;
+    case MemoryClass::kOptimizer: return MemoryCategory::kMaster;
+    case MemoryClass::kTransient: break;
+  }
+  return MemoryCategory::kCommBuffers;
 }
 
 bool is_poison(const void* data, std::int64_t bytes) {
@@ -123,10 +134,12 @@ Lease Arena::acquire(std::int64_t bytes, MemoryClass purpose, std::string what) 
       SX_CHECK(is_poison(block->data, bytes), "{} was written after its lease had ended",
                block->what);
     }
+    retag_memory(block->memory.get(), memory_category(purpose));
   } else {
     // The largest first: few blocks go, and none that the plan of a step needs again at its peak.
     while (!kept_.empty() && stats_.held + bytes > stats_.peak_total) drop(std::prev(kept_.end()));
     block = std::make_unique<Lease::Block>();
+    const MemoryScope scope(memory_category(purpose));
     block->memory = c10::GetCPUAllocator()->allocate(static_cast<std::size_t>(bytes + kOverhang));
     block->data = aligned(block->memory.get());
     block->bytes = bytes;
