@@ -210,12 +210,20 @@ void print_fault(const Diagnostic& fault, const char* severity, ColorMode color)
   console::write_line(text);
 }
 
-int exec_sibling(const std::string& name, char** argv, ColorMode color) {
+std::string find_sibling(const std::string& name) {
   std::error_code code;
   const fs::path folder = fs::read_symlink("/proc/self/exe", code).parent_path();
   for (const fs::path& candidate : {folder / name, folder / ".." / "libexec" / "sextant" / name}) {
-    if (access(candidate.c_str(), X_OK) == 0) execv(candidate.c_str(), argv);
+    if (access(candidate.c_str(), X_OK) == 0) return candidate.string();
   }
+  return "";
+}
+
+int exec_sibling(const std::string& name, char** argv, ColorMode color) {
+  const std::string program = find_sibling(name);
+  if (!program.empty()) execv(program.c_str(), argv);
+  std::error_code code;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", code).parent_path();
   print_fault({.number = 5,
                .what = fmt::format("there is no program {} beside this one", name),
                .where = folder.string(),

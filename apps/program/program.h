@@ -35,8 +35,11 @@ void print(const std::string& text);
 /// Prints to standard error, coloured when that is a terminal or --color says so.
 void print_fault(const Diagnostic& fault, const char* severity, ColorMode color);
 
-/// Replaces this process by a program beside it (same folder, then ../libexec/sextant/, never
-/// PATH): returns only when there is none, with exit 2 and SX2-005 printed.
+/// Path of a program beside this one (same folder, then ../libexec/sextant/, never PATH); empty when
+/// there is none.
+std::string find_sibling(const std::string& name);
+
+/// Replaces this process by a program beside it: returns only when there is none, with exit 2 and SX2-005 printed.
 int exec_sibling(const std::string& name, char** argv, ColorMode color);
 
 }  // namespace sx

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "apps/sextant-train/commands.h"
+#include "apps/sextant-train/rank_run.h"
 #include "sextant/base/console.h"
 #include "sextant/base/diagnostic.h"
 #include "sextant/base/env.h"
@@ -21,11 +23,12 @@ namespace sx {
 
 namespace {
 
-void configure_log(const Invocation& invocation, const RunFolder& folder) {
+void configure_log(const Invocation& invocation, const RunFolder& folder, std::int64_t rank) {
   log::Options options;
   options.level = invocation.recipe->log.level;
   options.console = !invocation.quiet;
-  options.jsonl_path = folder.file("log/rank-00000.jsonl").string();
+  options.jsonl_path = folder.file(fmt::format("log/rank-{:05}.jsonl", rank)).string();
+  options.global_rank = static_cast<int>(rank);
   if (const auto configured = log::configure(options); !configured.ok()) {
     throw IoError(to_diagnostic(configured.error(), "another --out"));
   }
@@ -69,6 +72,57 @@ void refuse_missing_axes(const ParallelismKeys& parallelism) {
   if (!faults.empty()) throw ConfigError(faults);
 }
 
+// Rank 0 opens the folder, the others join it.
+RunFolder open_folder(const Invocation& invocation, Resume resume, RankProcess* process) {
+  if (process == nullptr) return open_run(invocation, resume).folder;
+  std::optional<RunFolder> opened;
+  const std::string path = process->agree("run folder", [&] {
+    opened.emplace(open_run(invocation, resume).folder);
+    return opened->path().string();
+  });
+  process->set_flight_folder(fs::path(path) / "flight");
+  if (opened) return *std::move(opened);
+  auto joined = RunFolder::open(path, RunFolder::Existing::kResume);
+  if (joined.ok()) return std::move(joined).value();
+  throw IoError(to_diagnostic(joined.error(), "all ranks must see the folder of rank 0"));
+}
+
+int train(const Invocation& invocation, RankProcess* process) {
+  const Recipe& recipe = invocation.recipe.get();
+  const std::int64_t rank = process == nullptr ? 0 : process->facts().global_rank;
+  const TrainInputs inputs = open_train_inputs(recipe);
+  const bool eval_only = invocation.has("eval-only");
+  const bool must_exist = eval_only || invocation.has("resume");
+  const RunFolder folder =
+      open_folder(invocation, must_exist ? Resume::kMustExist : Resume::kIfSame, process);
+  configure_log(invocation, folder, rank);
+  if (process != nullptr) {
+    SX_LOG(kInfo, "comm.init", "launcher", env::describe(process->facts()), "transport",
+           process->world().capabilities().transport);
+    for (const std::string& warning : process->facts().warnings)
+      SX_LOG(kWarn, "env.ignored", "what", warning);
+  }
+  const TrainOptions options{.recipe = invocation.recipe,
+                             .folder = folder,
+                             .eval_only = eval_only,
+                             .quiet = invocation.quiet || rank != 0,
+                             .command = invocation.command,
+                             .process = process};
+  signals::set_stop_deadline(recipe.checkpoint.stop_deadline);
+  const TrainOutcome outcome = run_training(options, inputs);
+  if (rank != 0) return static_cast<int>(outcome.exit);
+  if (invocation.json) fmt::print("{}\n", outcome.summary.dump());
+  if (!invocation.quiet && !eval_only) {
+    console::write_line("report " + folder.file("report.html").string());
+  }
+  if (eval_only && !invocation.json && outcome.summary.contains("held_out_loss")) {
+    fmt::print("held-out loss {:.4f} over {} tokens\n",
+               outcome.summary["held_out_loss"].get<double>(),
+               outcome.summary["held_out_tokens"].get<std::int64_t>());
+  }
+  return static_cast<int>(outcome.exit);
+}
+
 }  // namespace
 
 int run_train(const Invocation& invocation) {
@@ -85,28 +139,11 @@ int run_train(const Invocation& invocation) {
     return 0;
   }
 
-  const TrainInputs inputs = open_train_inputs(recipe);
-  const bool eval_only = invocation.has("eval-only");
-  const bool must_exist = eval_only || invocation.has("resume");
-  const OpenedRun run = open_run(invocation, must_exist ? Resume::kMustExist : Resume::kIfSame);
-  configure_log(invocation, run.folder);
-  const TrainOptions options{.recipe = invocation.recipe,
-                             .folder = run.folder,
-                             .eval_only = eval_only,
-                             .quiet = invocation.quiet,
-                             .command = invocation.command};
-  signals::set_stop_deadline(recipe.checkpoint.stop_deadline);
-  const TrainOutcome outcome = run_training(options, inputs);
-  if (invocation.json) fmt::print("{}\n", outcome.summary.dump());
-  if (!invocation.quiet && !eval_only) {
-    console::write_line("report " + run.folder.file("report.html").string());
+  if (const auto options = choose_processes(recipe)) {
+    return run_as_rank(*options, [&](RankProcess& process) { return train(invocation, &process); });
   }
-  if (eval_only && !invocation.json && outcome.summary.contains("held_out_loss")) {
-    fmt::print("held-out loss {:.4f} over {} tokens\n",
-               outcome.summary["held_out_loss"].get<double>(),
-               outcome.summary["held_out_tokens"].get<std::int64_t>());
-  }
-  return static_cast<int>(outcome.exit);
+  return with_dist_faults("a rank thread of this process",
+                          [&] { return train(invocation, nullptr); });
 }
 
 }  // namespace sx

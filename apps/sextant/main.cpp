@@ -4,6 +4,7 @@
 #include "apps/sextant/cmd_data.h"
 #include "apps/sextant/cmd_demo_report.h"
 #include "apps/sextant/cmd_doctor.h"
+#include "apps/sextant/cmd_launch.h"
 #include "apps/sextant/cmd_plan.h"
 #include "apps/sextant/cmd_tokenize.h"
 
@@ -14,6 +15,7 @@ int main(int argc, char** argv) {
                           {"data", sx::run_data},
                           {"tokenize", sx::run_tokenize},
                           {"plan", sx::run_plan},
+                          {"launch", sx::run_launch},
                           {"doctor", sx::run_doctor},
                           {"completion", sx::run_completion},
                           {"_demo-report", sx::run_demo_report},

@@ -161,6 +161,14 @@ std::map<std::string, std::string> reported_variables() {
   return reported;
 }
 
+std::vector<std::string> child_environment(const std::map<std::string, std::string>& changes) {
+  std::map<std::string, std::string> variables = all_variables();
+  for (const auto& [name, value] : changes) variables[name] = value;
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
+  return entries;
+}
+
 std::string set_mkl_reproducible() {
   if (const auto set_by_user = read("MKL_CBWR")) return *set_by_user;
   __builtin_cpu_init();

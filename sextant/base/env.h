@@ -35,6 +35,10 @@ std::vector<std::string> unknown_sextant_variables();
 /// run.json and `doctor`.
 std::map<std::string, std::string> reported_variables();
 
+/// "NAME=value" for each variable of this process, with `changes` put in: what a child process is
+/// started with.
+std::vector<std::string> child_environment(const std::map<std::string, std::string>& changes);
+
 /// Sets MKL_CBWR to AVX512,STRICT or AVX2,STRICT (by CPU) unless the user has set it; returns the
 /// value in force, empty on a CPU with neither. MKL reads it at its first call only, so this is
 /// called in `main` before the first tensor operation.

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <thread>
 
+#include <torch/version.h>
+
 #include "sextant/base/diagnostic.h"
 #include "sextant/base/hash.h"
 
@@ -33,8 +35,8 @@ StartFacts parse(const std::string& text) {
 }
 
 /// Rank 0: the word for everybody.
-std::string judge(RankStore& store, std::int64_t world_size, const StartFacts& own,
-                  Seconds timeout) {
+std::string judge(RankStore& store, std::int64_t world_size, const StartFacts& own, Seconds timeout,
+                  const std::function<bool()>& give_up) {
   std::vector<std::int64_t> waiting;
   for (std::int64_t rank = 1; rank < world_size; ++rank) waiting.push_back(rank);
   const auto end = Clock::now() + std::chrono::duration<double>(timeout.value);
@@ -52,13 +54,16 @@ std::string judge(RankStore& store, std::int64_t world_size, const StartFacts& o
     }
     waiting.swap(still);
     if (waiting.empty()) break;
-    if (Clock::now() >= end) return fmt::format("{}{}", kMissing, fmt::join(waiting, ", "));
+    if (Clock::now() >= end || (give_up && give_up()))
+      return fmt::format("{}{}", kMissing, fmt::join(waiting, ", "));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return kEqual;
 }
 
 }  // namespace
+
+std::string libtorch_version() { return TORCH_VERSION; }
 
 std::string StartFacts::text() const { return fmt::format("{}", fmt::join(lines, "\n")); }
 std::uint64_t StartFacts::hash() const { return xxh64(text()); }
@@ -75,10 +80,11 @@ std::string first_difference(const StartFacts& a, const std::string& name_a, con
 }
 
 void check_start_facts(RankStore& store, std::int64_t global_rank, std::int64_t world_size,
-                       const StartFacts& facts, Seconds timeout) {
+                       const StartFacts& facts, Seconds timeout,
+                       const std::function<bool()>& give_up) {
   std::string verdict;
   if (global_rank == 0) {
-    verdict = judge(store, world_size, facts, timeout);
+    verdict = judge(store, world_size, facts, timeout, give_up);
     store.set(kVerdict, verdict);
     // Rank 0 may hold the store: it stays until the others know why they end.
     for (std::int64_t rank = 1; verdict != kEqual && rank < world_size; ++rank) {
@@ -87,7 +93,7 @@ void check_start_facts(RankStore& store, std::int64_t global_rank, std::int64_t 
   } else {
     store.set(facts_key(global_rank), facts.text());
     // Rank 0 answers after its own time-out at the latest.
-    verdict = store.get(kVerdict, Seconds{timeout.value + 5}).value_or("missing 0");
+    verdict = store.get(kVerdict, Seconds{timeout.value + 5}, give_up).value_or("missing 0");
     if (verdict != kEqual) store.set(fmt::format("start/seen/{}", global_rank), "1");
   }
   if (verdict == kEqual) return;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,12 +26,17 @@ struct StartFacts {
 std::string first_difference(const StartFacts& a, const std::string& name_a, const StartFacts& b,
                              const std::string& name_b);
 
+/// "2.15.0": the LibTorch this program was compiled with.
+std::string libtorch_version();
+
 /// Every rank of the world calls it with its own facts; returns when all are known to be equal.
 ///
 /// Rank 0 collects all and decides, so that every rank ends with the same message.
 /// Errors:  ConfigError SX2-019 on every rank (which rank differs, and the first differing line),
 ///          FatalError SX4-001 on every rank (ranks that did not come within `timeout`, named).
+/// `give_up`: asked while waiting; true = another rank has failed, the wait is of no use.
 void check_start_facts(RankStore& store, std::int64_t global_rank, std::int64_t world_size,
-                       const StartFacts& facts, Seconds timeout);
+                       const StartFacts& facts, Seconds timeout,
+                       const std::function<bool()>& give_up = {});
 
 }  // namespace sx

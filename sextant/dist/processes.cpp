@@ -90,6 +90,8 @@ struct RankProcess::State {
   std::mutex watch_mutex;
   std::condition_variable watch_ends;
   bool watching = false;
+  std::mutex store_mutex;  // held while the watcher asks the store
+  bool ask_store = true;   // guarded by it
 
   std::int64_t rank() const { return options.facts.global_rank; }
   std::int64_t size() const { return options.facts.world_size; }
@@ -182,6 +184,8 @@ void RankProcess::State::look_at_neighbours() {
 }
 
 bool RankProcess::State::look_at_store(RankStore& own) {
+  const std::lock_guard lock(store_mutex);
+  if (!ask_store) return true;
   try {
     if (!own.has(kFirstError)) return false;
     const auto text = own.get(kFirstError, Seconds{1.0});
@@ -233,8 +237,16 @@ RankProcess::RankProcess(const ProcessOptions& options) : state_(std::make_uniqu
   state_->options = options;
   prepare_rank_thread(
       {.intra_op_threads = options.intra_op_threads, .flush_denormals = options.flush_denormals});
-  state_->connect();
-  state_->find_neighbours();
+  try {
+    state_->connect();
+    state_->find_neighbours();
+  } catch (const std::exception& e) {
+    // Who waits for this rank need not wait longer.
+    state_->settle({.origin_rank = state_->rank(),
+                    .exit = exit_code_of(std::current_exception()),
+                    .message = one_line(e.what())});
+    throw;
+  }
   std::vector<std::int64_t> all;
   for (std::int64_t r = 0; r < state_->size(); ++r) all.push_back(r);
   state_->session = std::make_shared<CommSession>(state_->rank(), options.comm);
@@ -259,7 +271,7 @@ const env::LauncherFacts& RankProcess::facts() const { return state_->options.fa
 
 void RankProcess::check_start(const StartFacts& facts) {
   check_start_facts(*state_->store, state_->rank(), state_->size(), facts,
-                    state_->options.init_timeout);
+                    state_->options.init_timeout, [&] { return state_->world->aborted(); });
 }
 
 std::string RankProcess::agree(const std::string& name,
@@ -270,7 +282,8 @@ std::string RankProcess::agree(const std::string& name,
     state_->store->set(key, text);
     return text;
   }
-  const auto text = state_->store->get(key, state_->options.init_timeout);
+  const auto text = state_->store->get(key, state_->options.init_timeout,
+                                       [&] { return state_->world->aborted(); });
   if (text) return *text;
   throw FatalError(Diagnostic{.exit = ExitCode::kPeer,
                               .number = 1,
@@ -286,6 +299,11 @@ void RankProcess::set_flight_folder(const std::filesystem::path& folder) {
 }
 
 void RankProcess::finish() {
+  {
+    // Rank 0 may hold the store and go as soon as all have said that they are done.
+    const std::lock_guard lock(state_->store_mutex);
+    state_->ask_store = false;
+  }
   state_->world->finish();
   state_->stop_watching();
 }

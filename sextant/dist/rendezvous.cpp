@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <thread>
 
+#include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -68,6 +70,8 @@ struct RankStore::State {
 namespace {
 
 RankStore make(c10::intrusive_ptr<c10d::Store> store, std::string where, int port = 0) {
+  // What goes wrong with a store is told in four lines; c10d would add a page of frames.
+  FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, 2);
   auto state = std::make_shared<RankStore::State>();
   state->store = std::move(store);
   state->where = std::move(where);
@@ -127,14 +131,15 @@ void RankStore::set(const std::string& key, const std::string& value) {
   state_->guarded([&] { state_->store->set(key, to_bytes(value)); });
 }
 
-std::optional<std::string> RankStore::get(const std::string& key, Seconds timeout) {
+std::optional<std::string> RankStore::get(const std::string& key, Seconds timeout,
+                                          const std::function<bool()>& give_up) {
   // Asked again and again instead of waited for: other threads may use the connection meanwhile.
   const auto end = Clock::now() + milliseconds(timeout);
   for (std::int64_t pause_ms = 1;; pause_ms = std::min<std::int64_t>(pause_ms * 2, 50)) {
     if (has(key)) {
       return state_->guarded([&] { return to_text(state_->store->get(key)); });
     }
-    if (Clock::now() >= end) return std::nullopt;
+    if (Clock::now() >= end || (give_up && give_up())) return std::nullopt;
     std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,8 +32,10 @@ class RankStore {
   RankStore clone() const;
 
   void set(const std::string& key, const std::string& value);
-  /// Waits for the key. Empty when it did not come in time.
-  std::optional<std::string> get(const std::string& key, Seconds timeout);
+  /// Waits for the key. Empty when it did not come in time, or `give_up` (asked now and then) says
+  /// so.
+  std::optional<std::string> get(const std::string& key, Seconds timeout,
+                                 const std::function<bool()>& give_up = {});
   bool has(const std::string& key);
   /// Sets an absent key; returns what it holds afterwards. The first one wins.
   std::string set_once(const std::string& key, const std::string& value);

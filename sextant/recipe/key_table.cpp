@@ -356,8 +356,11 @@ void add_outputs(std::vector<KeySpec>& keys) {
   keys.push_back(SX_KEY(metrics.eval_steps, "global batches of an evaluation; 0 = the whole split",
                         .range = kNotNegative, .cosmetic = true));
   keys.push_back(SX_KEY(comm.transport,
-                        "how ranks talk; \"auto\" = threads of this process when there are several",
+                        "how ranks talk; \"auto\" = mpi under mpirun, tcp under torchrun, Slurm and "
+                        "sextant launch, else threads of this process",
                         .resumable = true));
+  keys.push_back(SX_KEY(comm.init_timeout, "longest wait until all ranks have come together",
+                        .range = {.low = 0, .low_open = true}, .resumable = true));
   keys.push_back(SX_KEY(comm.timeout, "longest wait for another rank",
                         .range = {.low = 0, .low_open = true}, .resumable = true));
 }

@@ -43,7 +43,7 @@ struct EnumWords<Zero> {
 };
 template <>
 struct EnumWords<TransportKind> {
-  static constexpr std::array kWords{"auto", "solo", "threads"};
+  static constexpr std::array kWords{"auto", "solo", "threads", "tcp", "mpi", "nccl"};
 };
 template <>
 struct EnumWords<OnLimit> {

@@ -20,7 +20,7 @@ enum class Decay { kCosine, kLinear, kSqrt, kConstant };
 enum class Dtype { kFp32, kFp64, kBf16 };
 enum class NonFinite { kHalt, kSkip };
 enum class Zero { kDdp };
-enum class TransportKind { kAuto, kSolo, kThreads };
+enum class TransportKind { kAuto, kSolo, kThreads, kTcp, kMpi, kNccl };
 enum class OnLimit { kKeep, kDrop };
 enum class TokenizerKind { kAuto, kTiktoken, kSextant, kBytes };
 enum class SpecialTokens { kText, kAllow, kError };
@@ -151,6 +151,7 @@ struct MetricsKeys {
 
 struct CommKeys {
   TransportKind transport = TransportKind::kAuto;
+  Seconds init_timeout{300};
   Seconds timeout{600};
 };
 

@@ -317,6 +317,42 @@ Verb train_verb() {
           .subs = {train}};
 }
 
+Verb launch_verb() {
+  SubVerb launch{
+      .name = "",
+      .summary = "Start a command as several ranks, which end together.",
+      .inputs = "-- COMMAND...",
+      .min_inputs = 1,
+      .max_inputs = SubVerb::kMany,
+      .flags = {{.name = "ranks",
+                 .value = Value::kInt,
+                 .value_name = "N",
+                 .text = "ranks of the run, on all nodes together",
+                 .min = 1},
+                {.name = "max-restarts",
+                 .value = Value::kInt,
+                 .value_name = "N",
+                 .text = "times a failed run is started again from its checkpoint (default 0)",
+                 .min = 0},
+                {.name = "nodes",
+                 .value = Value::kText,
+                 .value_name = "FILE",
+                 .text = "host names, one a line, rank 0 on the first; launch is started on each"},
+                {.name = "port",
+                 .value = Value::kInt,
+                 .value_name = "PORT",
+                 .text = "where ranks meet rank 0 (default 29500 with --nodes, else a free one)",
+                 .min = 1,
+                 .max = 65535}},
+      .example = "sextant launch --ranks 4 -- train 8b.toml --out runs/8b"};
+  return {.name = "launch",
+          .aliases = {},
+          .program = Program::kSextant,
+          .summary = "a command on several ranks",
+          .default_sub = "",
+          .subs = {launch}};
+}
+
 Verb ckpt_verb() {
   SubVerb inspect{.name = "inspect",
                   .summary = "List the tensors of a checkpoint: name, shape, type, bytes.",
@@ -386,9 +422,9 @@ Verb sample_verb() {
 }  // namespace
 
 const std::vector<Verb>& verb_table() {
-  static const std::vector<Verb> table{crawl_verb(),  tokenize_verb(), data_verb(),
-                                       plan_verb(),   train_verb(),    ckpt_verb(),
-                                       sample_verb(), doctor_verb(),   completion_verb()};
+  static const std::vector<Verb> table{crawl_verb(),  tokenize_verb(),  data_verb(), plan_verb(),
+                                       train_verb(),  launch_verb(),    ckpt_verb(), sample_verb(),
+                                       doctor_verb(), completion_verb()};
   return table;
 }
 

@@ -8,13 +8,18 @@
 
 #include <algorithm>
 #include <optional>
+#include <sstream>
 
 #include "sextant/base/clock.h"
 #include "sextant/base/diagnostic.h"
 #include "sextant/base/log.h"
 #include "sextant/base/run_folder.h"
 #include "sextant/base/signals.h"
+#include "sextant/base/version.h"
+#include "sextant/dist/processes.h"
 #include "sextant/dist/threads.h"
+#include "sextant/mesh/device_mesh.h"
+#include "sextant/mesh/group_plan.h"
 #include "sextant/shape/inventory.h"
 #include "sextant/train/evaluate.h"
 #include "sextant/train/model_setup.h"
@@ -311,6 +316,23 @@ RunPlan make_plan(const TrainOptions& options, const TrainInputs& inputs) {
   return plan;
 }
 
+// What every rank of a run must have in common before the first collective.
+StartFacts start_facts(const RunPlan& plan) {
+  StartFacts facts;
+  facts.add("sextant", version().version);
+  facts.add("commit", version().git_commit);
+  facts.add("libtorch", libtorch_version());
+  facts.add("recipe", plan.options.recipe.fingerprint());
+  facts.add("start", plan.resume_from ? plan.resume_from->filename().string() : "anew");
+  ParallelDims dims;
+  dims.dp_replicate = plan.recipe.parallelism.dp_replicate;
+  const GroupRequest all{AxisSet::world(), Purpose::kReduce};
+  const GroupPlan groups(DeviceMesh(dims), {&all, 1});
+  std::istringstream lines(groups.text());
+  for (std::string line; std::getline(lines, line);) facts.lines.push_back(line);
+  return facts;
+}
+
 void log_start(const RunPlan& plan) {
   const TrainingKeys& keys = plan.recipe.training;
   SX_LOG(kInfo, plan.resume_from ? "run.resume" : "run.start", "out", plan.folder.path().string(),
@@ -332,31 +354,38 @@ TrainOutcome run_training(const TrainOptions& options, const TrainInputs& inputs
   const double begin = (static_cast<double>(monotonic_microseconds()) * 1e-6);
   const RunPlan plan = make_plan(options, inputs);
   const Recipe& recipe = plan.recipe;
+  if (options.process != nullptr) options.process->check_start(start_facts(plan));
   if (!options.quiet) log_start(plan);
 
   RunOutcome outcome;
-  run_ranks(recipe.parallelism.dp_replicate,
-            [&](Communicator& threads) {
-              Communicator solo = Communicator::solo();
-              const bool alone =
-                  recipe.comm.transport == TransportKind::kSolo;  // resolved: one rank
-              Communicator& world = alone ? solo : threads;
-              RankTrainer trainer(plan, world);
-              const RunOutcome own = options.eval_only ? trainer.run_eval_only() : trainer.run();
-              if (world.coord() == 0) outcome = own;
-            },
-            {.axis = AxisSet::world(),
-             .purpose = Purpose::kReduce,
-             .timeout = recipe.comm.timeout,
-             .intra_op_threads = intra_op_threads(recipe),
-             .flush_denormals = recipe.run.flush_denormals});
+  const auto run_rank = [&](Communicator& ranks) {
+    Communicator solo = Communicator::solo();
+    const bool alone = recipe.comm.transport == TransportKind::kSolo;  // resolved: one rank
+    Communicator& world = alone ? solo : ranks;
+    RankTrainer trainer(plan, world);
+    const RunOutcome own = options.eval_only ? trainer.run_eval_only() : trainer.run();
+    if (world.coord() == 0 || options.process != nullptr) outcome = own;
+  };
+  if (options.process != nullptr) {
+    run_rank(options.process->world());
+    options.process->world().barrier();  // every rank's files are complete
+  } else {
+    run_ranks(recipe.parallelism.dp_replicate, run_rank,
+              {.axis = AxisSet::world(),
+               .purpose = Purpose::kReduce,
+               .timeout = recipe.comm.timeout,
+               .intra_op_threads = intra_op_threads(recipe),
+               .flush_denormals = recipe.run.flush_denormals,
+               .flight_folder = plan.folder.file("flight")});
+  }
 
   outcome.seconds = (static_cast<double>(monotonic_microseconds()) * 1e-6) - begin;
   TrainOutcome result;
+  result.exit = outcome.stopped ? ExitCode::kRequeue : ExitCode::kOk;
+  if (options.process != nullptr && options.process->facts().global_rank != 0) return result;
   result.summary = options.eval_only ? eval_summary(outcome)
                                      : write_run_report(plan.folder, options.recipe, plan.shape,
                                                         plan.data, outcome, options.command);
-  result.exit = outcome.stopped ? ExitCode::kRequeue : ExitCode::kOk;
   return result;
 }
 

@@ -14,12 +14,16 @@
 
 namespace sx {
 
+class RankProcess;
+
 struct TrainOptions {
   ResolvedRecipe recipe;
   RunFolder folder;        ///< opened by the caller, which has checked that its recipe is this one
   bool eval_only = false;  ///< load the newest checkpoint, evaluate, leave the run as it is
   bool quiet = false;
   std::vector<std::string> command;  ///< as typed, for the report
+  /// This process is one rank of several; null = the ranks are threads of this process.
+  RankProcess* process = nullptr;
 };
 
 struct TrainOutcome {
@@ -39,7 +43,8 @@ struct TrainInputs {
 TrainInputs open_train_inputs(const Recipe& recipe);
 
 /// Trains as the recipe says, in `folder`: rank threads of this process, one per data-parallel
-/// rank.
+/// rank. With `options.process` this process is one of the ranks; rank 0 writes the report, and only
+/// its outcome has a summary.
 ///
 /// An existing run folder of the same recipe is gone on in, from its newest valid checkpoint: the
 /// result is that of a run that was never interrupted. After SIGINT, SIGTERM, SIGUSR1 or a file

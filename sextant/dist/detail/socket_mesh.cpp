@@ -133,8 +133,11 @@ class Mesh {
  private:
   void greet(std::int64_t rank) {
     const std::string key = fmt::format("wire/{}", rank);
-    const auto published = store_.get(key, left());
-    if (!published) missing({rank}, options_);
+    const auto published = store_.get(key, left(), [&] { return store_.has("error/first"); });
+    if (!published) {
+      stop_if_failed();
+      missing({rank}, options_);
+    }
     const std::size_t space = published->find(' ');
     const int port = std::atoi(published->c_str() + space + 1);
     const Addresses found = resolve(published->substr(0, space), port, AI_NUMERICHOST);
