@@ -33,8 +33,8 @@ int main(int argc, char** argv) {
   }
   sx::ProcessOptions options;
   options.facts = *facts;
-  options.wire = facts->launcher == sx::env::Launcher::kMpi ? sx::ProcessWire::kMpi
-                                                            : sx::ProcessWire::kTcp;
+  options.wire =
+      facts->launcher == sx::env::Launcher::kMpi ? sx::ProcessWire::kMpi : sx::ProcessWire::kTcp;
   options.init_timeout = sx::Seconds{60.0};
   options.comm.timeout = sx::Seconds{30.0};
   int failed = 1;
