@@ -28,25 +28,7 @@
 namespace sx {
 namespace {
 
-constexpr const char* kFirstError = "error/first";
 constexpr Seconds kLinger{1.0};
-
-/// "rank\nexit code\nmessage".
-std::string pack(const detail::WorldFault& fault) {
-  return fmt::format("{}\n{}\n{}\n{}", fault.origin_rank, static_cast<int>(fault.exit),
-                     static_cast<int>(fault.fault), fault.message);
-}
-
-detail::WorldFault unpack(const std::string& text) {
-  detail::WorldFault fault;
-  const char* at = text.c_str();
-  char* end = nullptr;
-  fault.origin_rank = std::strtol(at, &end, 10);
-  fault.exit = static_cast<ExitCode>(std::strtol(end, &end, 10));
-  fault.fault = static_cast<DistFault>(std::strtol(end, &end, 10));
-  fault.message = *end == '\n' ? end + 1 : end;
-  return fault;
-}
 
 std::string one_line(std::string text) {
   if (const auto end = text.find('\n'); end != std::string::npos) text.resize(end);
@@ -84,6 +66,8 @@ struct RankProcess::State {
   std::unique_ptr<detail::ProcessWorld> world;
   std::shared_ptr<CommSession> session;
   std::optional<Communicator> communicator;
+
+  bool start_differs = false;
 
   std::vector<Neighbour> neighbours;
   std::thread watcher;
@@ -187,9 +171,9 @@ bool RankProcess::State::look_at_store(RankStore& own) {
   const std::lock_guard lock(store_mutex);
   if (!ask_store) return true;
   try {
-    if (!own.has(kFirstError)) return false;
-    const auto text = own.get(kFirstError, Seconds{1.0});
-    if (text) world->abort(unpack(*text));
+    if (!own.has(detail::kFirstErrorKey)) return false;
+    const auto text = own.get(detail::kFirstErrorKey, Seconds{1.0});
+    if (text) world->abort(detail::WorldFault::from_text(*text));
     return true;
   } catch (const IoError&) {
     // The server is with rank 0 or with the agent; when it is gone, the wire tells.
@@ -227,7 +211,9 @@ void RankProcess::State::stop_watching() {
 /// The fault that was first of all ranks', as far as the store can be asked.
 detail::WorldFault RankProcess::State::settle(const detail::WorldFault& fault) {
   try {
-    if (store) return unpack(store->set_once(kFirstError, pack(fault)));
+    if (store)
+      return detail::WorldFault::from_text(
+          store->set_once(detail::kFirstErrorKey, fault.to_text()));
   } catch (const IoError&) {
   }
   return fault;
@@ -241,10 +227,11 @@ RankProcess::RankProcess(const ProcessOptions& options) : state_(std::make_uniqu
     state_->connect();
     state_->find_neighbours();
   } catch (const std::exception& e) {
-    // Who waits for this rank need not wait longer.
+    // Who waits for this rank need not wait longer; who asks rank 0's store must still reach it.
     state_->settle({.origin_rank = state_->rank(),
                     .exit = exit_code_of(std::current_exception()),
                     .message = one_line(e.what())});
+    if (state_->rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(600));
     throw;
   }
   std::vector<std::int64_t> all;
@@ -270,8 +257,13 @@ RankStore& RankProcess::store() { return *state_->store; }
 const env::LauncherFacts& RankProcess::facts() const { return state_->options.facts; }
 
 void RankProcess::check_start(const StartFacts& facts) {
-  check_start_facts(*state_->store, state_->rank(), state_->size(), facts,
-                    state_->options.init_timeout, [&] { return state_->world->aborted(); });
+  try {
+    check_start_facts(*state_->store, state_->rank(), state_->size(), facts,
+                      state_->options.init_timeout, [&] { return state_->world->aborted(); });
+  } catch (const ConfigError&) {
+    state_->start_differs = true;
+    throw;
+  }
 }
 
 std::string RankProcess::agree(const std::string& name,
@@ -331,7 +323,10 @@ void RankProcess::fail(const std::exception_ptr& error) {
   state_->world->linger(kLinger);
   state_->stop_watching();
   const bool lost = first.fault == DistFault::kPeerLost;
-  if (first.origin_rank == state_->rank() && !lost) std::rethrow_exception(error);
+  // All ranks found the same in the start check: each tells it whole.
+  if ((first.origin_rank == state_->rank() && !lost) || state_->start_differs) {
+    std::rethrow_exception(error);
+  }
   throw PeerFailure(
       first.origin_rank, first.exit,
       lost ? one_line(first.message)

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <stdexcept>
 #include <string>
 
 #include "sextant/base/exit_code.h"
@@ -12,6 +11,7 @@
 #include "sextant/base/units.h"
 #include "sextant/dist/comm_options.h"
 #include "sextant/dist/communicator.h"
+#include "sextant/dist/peer_failure.h"
 #include "sextant/dist/plan_check.h"
 #include "sextant/dist/rendezvous.h"
 
@@ -32,20 +32,6 @@ struct ProcessOptions {
   CommOptions comm;             ///< time-outs of calls, flight record
   int intra_op_threads = 1;     ///< LibTorch's threads
   bool flush_denormals = true;
-};
-
-/// Another rank failed first, or its process is gone: `what()` is one line that names it and says
-/// why. The process leaves with `exit_code()`, that rank's own.
-class PeerFailure : public std::runtime_error {
- public:
-  PeerFailure(std::int64_t rank, ExitCode exit, const std::string& line)
-      : std::runtime_error(line), rank_(rank), exit_(exit) {}
-  std::int64_t rank() const { return rank_; }
-  ExitCode exit_code() const { return exit_; }
-
- private:
-  std::int64_t rank_;
-  ExitCode exit_;
 };
 
 /// One rank of a world of processes: the counterpart of a rank thread of `run_ranks`.

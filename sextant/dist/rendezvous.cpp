@@ -70,8 +70,6 @@ struct RankStore::State {
 namespace {
 
 RankStore make(c10::intrusive_ptr<c10d::Store> store, std::string where, int port = 0) {
-  // What goes wrong with a store is told in four lines; c10d would add a page of frames.
-  FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, 2);
   auto state = std::make_shared<RankStore::State>();
   state->store = std::move(store);
   state->where = std::move(where);
@@ -79,7 +77,11 @@ RankStore make(c10::intrusive_ptr<c10d::Store> store, std::string where, int por
   return RankStore(std::move(state));
 }
 
+/// What goes wrong with a store is told in four lines; c10d would add a page of frames to each.
+void silence_c10d() { FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, 3); }
+
 RankStore open_tcp(const std::string& host, int port, bool server, Seconds timeout) {
+  silence_c10d();
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(port);
   options.isServer = server;
@@ -164,7 +166,7 @@ namespace {
 constexpr const char* kHello = "hello";
 
 std::string run_prefix(const env::LauncherFacts& facts) {
-  return fmt::format("sx/{}/{}/", facts.run_id.empty() ? "run" : facts.run_id, facts.restart_count);
+  return fmt::format("sx/{}/{}", facts.run_id.empty() ? "run" : facts.run_id, facts.restart_count);
 }
 
 [[noreturn]] void nobody_there(const env::LauncherFacts& facts, Seconds timeout,

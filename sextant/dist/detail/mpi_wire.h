@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "sextant/dist/detail/wire.h"
+#include "sextant/dist/wire.h"
 
 namespace sx::detail {
 

@@ -148,7 +148,7 @@ void ProcessWorld::tell_all(const MessageHead& head, const std::string& text) {
 }
 
 void ProcessWorld::note_ending() {
-  if (ending_ == Ending::kNo || said_goodbye_) return;
+  if ((ending_ != Ending::kFinish && ending_ != Ending::kLinger) || said_goodbye_) return;
   said_goodbye_ = true;
   tell_all({.kind = MessageKind::kGoodbye}, "");
 }
@@ -379,7 +379,7 @@ std::byte* ProcessWorld::on_head(std::int64_t from, const MessageHead& head,
     return nullptr;
   }
   if (head.kind == MessageKind::kAbort) {
-    told_ = told_ || !fault_;  // who failed tells everybody
+    // Handed on by everybody before its goodbye, or a third rank could take that for an early end.
     abort_locked({.fault = static_cast<DistFault>(std::min<std::uint64_t>(
                       head.place, static_cast<std::uint64_t>(DistFault::kAborted))),
                   .origin_rank = head.origin,

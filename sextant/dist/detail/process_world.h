@@ -15,13 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "sextant/base/exit_code.h"
 #include "sextant/base/units.h"
 #include "sextant/dist/detail/descriptor.h"
+#include "sextant/dist/detail/first_error.h"
 #include "sextant/dist/detail/parker.h"
 #include "sextant/dist/detail/transport.h"
-#include "sextant/dist/detail/wire.h"
 #include "sextant/dist/dist_error.h"
+#include "sextant/dist/wire.h"
 
 namespace sx::detail {
 
@@ -54,14 +54,6 @@ struct PieceKey {
 
 struct PieceKeyHash {
   std::size_t operator()(const PieceKey& key) const;
-};
-
-/// What ends a world, as every rank reports it.
-struct WorldFault {
-  DistFault fault = DistFault::kAborted;
-  std::int64_t origin_rank = 0;
-  ExitCode exit = ExitCode::kPeer;
-  std::string message;
 };
 
 struct ProcessWorldOptions {

@@ -20,6 +20,9 @@
 #include "sextant/base/clock.h"
 #include "sextant/base/diagnostic.h"
 #include "sextant/base/hash.h"
+#include "sextant/base/signals.h"
+#include "sextant/dist/detail/first_error.h"
+#include "sextant/dist/peer_failure.h"
 
 namespace sx::detail {
 namespace {
@@ -133,7 +136,8 @@ class Mesh {
  private:
   void greet(std::int64_t rank) {
     const std::string key = fmt::format("wire/{}", rank);
-    const auto published = store_.get(key, left(), [&] { return store_.has("error/first"); });
+    const auto published = store_.get(
+        key, left(), [&] { return store_.has(kFirstErrorKey) || signals::stop_requested(); });
     if (!published) {
       stop_if_failed();
       missing({rank}, options_);
@@ -162,7 +166,7 @@ class Mesh {
       waiting.push_back(r);
     while (!waiting.empty()) {
       pollfd one{.fd = listener, .events = POLLIN, .revents = 0};
-      const int ready = poll(&one, 1, static_cast<int>(std::min(left().value * 1000, 500.0)) + 1);
+      const int ready = poll(&one, 1, static_cast<int>(std::min(left().value * 1000, 100.0)) + 1);
       if (ready <= 0) {
         if (left().value <= 0) missing(waiting, options_);
         stop_if_failed();
@@ -188,14 +192,17 @@ class Mesh {
 
   /// A rank that failed before it came says so in the store.
   void stop_if_failed() {
-    if (!store_.has("error/first")) return;
-    const auto text = store_.get("error/first", Seconds{1.0});
-    throw FatalError(Diagnostic{.exit = ExitCode::kPeer,
-                                .number = 4,
-                                .what = "another rank failed while the ranks came together",
-                                .where = host_name(),
-                                .rule = text.value_or(""),
-                                .next = "look at what that rank printed"});
+    if (signals::stop_requested()) {
+      throw FatalError(Diagnostic{.exit = ExitCode::kPeer,
+                                  .number = 4,
+                                  .what = "stopped while the ranks came together",
+                                  .where = host_name(),
+                                  .rule = "a signal asked for it",
+                                  .next = "the same command begins anew"});
+    }
+    if (!store_.has(kFirstErrorKey)) return;
+    const auto first = WorldFault::from_text(store_.get(kFirstErrorKey, Seconds{1.0}).value_or(""));
+    throw PeerFailure(first.origin_rank, first.exit, first.line());
   }
 
   Seconds left() const {

@@ -18,7 +18,7 @@
 
 #include "sextant/base/check.h"
 #include "sextant/base/diagnostic.h"
-#include "sextant/dist/detail/message_reader.h"
+#include "sextant/dist/message_reader.h"
 #include "sextant/dist/detail/socket_mesh.h"
 
 namespace sx::detail {

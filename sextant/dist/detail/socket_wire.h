@@ -5,7 +5,7 @@
 #include <string>
 
 #include "sextant/base/units.h"
-#include "sextant/dist/detail/wire.h"
+#include "sextant/dist/wire.h"
 #include "sextant/dist/rendezvous.h"
 
 namespace sx::detail {

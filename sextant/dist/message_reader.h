@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sextant/dist/detail/wire.h"
+#include "sextant/dist/wire.h"
 
 namespace sx::detail {
 

@@ -1,4 +1,4 @@
-#include "sextant/dist/detail/message_reader.h"
+#include "sextant/dist/message_reader.h"
 
 #include <fmt/format.h>
 
