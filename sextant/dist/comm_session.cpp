@@ -124,6 +124,8 @@ void CommSession::end_call(std::uint64_t number, FlightState state) {
 }
 
 void CommSession::check_schedules(Communicator& control, std::span<const ScheduleCount> counts) {
+  // The other ranks of a fake world have made no calls to compare with.
+  if (std::string_view(control.capabilities().transport) == "fake") return;
   std::uint64_t value = 0;
   for (const auto& comm : communicators_) {
     if (comm->ranks.size() == 1) continue;
