@@ -7,6 +7,7 @@
 #include <ATen/ops/linear.h>
 
 #include "sextant/base/check.h"
+#include "sextant/nn/head_loss.h"
 
 namespace sx {
 namespace {
@@ -144,9 +145,20 @@ at::Tensor Decoder::embed_and_run(const DecoderInput& input, KvCache* cache) {
   return x_BSH;
 }
 
-at::Tensor Decoder::head(const at::Tensor& x_BSH) {
-  if (output_) return output_->forward(x_BSH);
-  return at::linear(x_BSH, tok_embeddings_.weight().tensor.to(x_BSH.scalar_type()));
+at::Tensor Decoder::head_weight(const at::Tensor& like) const {
+  const Parameter& weight = output_ ? output_->weight() : tok_embeddings_.weight();
+  return weight.tensor.to(like.scalar_type());
+}
+
+at::Tensor Decoder::head(const at::Tensor& x_BSH) { return at::linear(x_BSH, head_weight(x_BSH)); }
+
+at::Tensor Decoder::loss_sum(const DecoderInput& input, const at::Tensor& targets_BS,
+                             const at::Tensor& loss_mask_BS) {
+  return call(embed_and_run(input, nullptr), [&](const at::Tensor& x_BSH) {
+    const at::Tensor h_BSH = norm_->forward(x_BSH);
+    return head_cross_entropy_sum(h_BSH, head_weight(h_BSH), targets_BS, loss_mask_BS,
+                                  shape_.vocab_size);
+  });
 }
 
 at::Tensor Decoder::hidden_states(const DecoderInput& input, KvCache* cache) {

@@ -73,6 +73,11 @@ class Decoder : public Module {
   /// documents must be undefined then.
   at::Tensor forward(const DecoderInput& input, KvCache* cache = nullptr);
 
+  /// The sum of the cross entropies of the counted tokens (`head_cross_entropy_sum`): what training
+  /// calls. The logits of all tokens are never in memory together.
+  at::Tensor loss_sum(const DecoderInput& input, const at::Tensor& targets_BS,
+                      const at::Tensor& loss_mask_BS);
+
   /// As forward, without the head: normed hidden states [B, S, H].
   at::Tensor hidden_states(const DecoderInput& input, KvCache* cache = nullptr);
 
@@ -93,6 +98,7 @@ class Decoder : public Module {
                                                        const at::Tensor& positions_BS,
                                                        KvCache* cache);
   at::Tensor head(const at::Tensor& x_BSH);
+  at::Tensor head_weight(const at::Tensor& like) const;  ///< in the dtype of `like`
 
   ModelShape shape_;
   DecoderOptions options_;

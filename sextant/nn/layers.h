@@ -21,6 +21,8 @@ class Linear : public Module {
          bool bias, double init_std, std::int64_t valid_rows = -1);
   at::Tensor forward(const at::Tensor& x) const;
 
+  Parameter& weight() const { return *weight_; }
+
  private:
   Parameter* weight_ = nullptr;
   Parameter* bias_ = nullptr;

@@ -68,13 +68,8 @@ std::int64_t count_loss_tokens(const at::Tensor& targets_BS, const at::Tensor& l
   return counted(targets_BS, loss_mask_BS).sum().item<std::int64_t>();
 }
 
-at::Tensor cross_entropy_sum(const at::Tensor& logits_BSV, const at::Tensor& targets_BS,
-                             const at::Tensor& loss_mask_BS, std::int64_t vocab_size) {
-  const std::int64_t columns = logits_BSV.size(-1);
-  SX_CHECK(vocab_size >= 1 && vocab_size <= columns, "vocabulary of {} in {} columns", vocab_size,
-           columns);
-  SX_CHECK(targets_BS.numel() * columns == logits_BSV.numel(), "{} targets for {} rows of logits",
-           targets_BS.numel(), logits_BSV.numel() / columns);
+LossTargets loss_targets(const at::Tensor& targets_BS, const at::Tensor& loss_mask_BS,
+                         std::int64_t vocab_size) {
   SX_CHECK(!loss_mask_BS.defined() || loss_mask_BS.sizes() == targets_BS.sizes(),
            "loss mask and targets differ in shape");
   const at::Tensor targets = targets_BS.to(c10::kLong);
@@ -85,9 +80,21 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits_BSV, const at::Tensor& tar
     const std::int64_t largest = target_T1.max().item<std::int64_t>();
     SX_CHECK(largest < vocab_size, "target {} in a vocabulary of {}", largest, vocab_size);
   }
+  return {target_T1, counts.view({-1})};
+}
+
+at::Tensor cross_entropy_sum(const at::Tensor& logits_BSV, const at::Tensor& targets_BS,
+                             const at::Tensor& loss_mask_BS, std::int64_t vocab_size) {
+  const std::int64_t columns = logits_BSV.size(-1);
+  SX_CHECK(vocab_size >= 1 && vocab_size <= columns, "vocabulary of {} in {} columns", vocab_size,
+           columns);
+  SX_CHECK(targets_BS.numel() * columns == logits_BSV.numel(), "{} targets for {} rows of logits",
+           targets_BS.numel(), logits_BSV.numel() / columns);
+  const LossTargets targets = loss_targets(targets_BS, loss_mask_BS, vocab_size);
   const bool wide = logits_BSV.scalar_type() == c10::kDouble;
-  const at::Tensor weight_T = counts.view({-1}).to(wide ? c10::kDouble : c10::kFloat);
-  return CrossEntropySum::apply(logits_BSV.reshape({-1, columns}), target_T1, weight_T, vocab_size);
+  const at::Tensor weight_T = targets.counts_T.to(wide ? c10::kDouble : c10::kFloat);
+  return CrossEntropySum::apply(logits_BSV.reshape({-1, columns}), targets.target_T1, weight_T,
+                                vocab_size);
 }
 
 }  // namespace sx

@@ -10,6 +10,15 @@ namespace sx {
 /// and ranks it is the divisor of the training loss.
 std::int64_t count_loss_tokens(const at::Tensor& targets_BS, const at::Tensor& loss_mask_BS);
 
+/// Targets as the kernels take them.
+struct LossTargets {
+  at::Tensor target_T1;  ///< int64 within the vocabulary; 0 where the token does not count
+  at::Tensor counts_T;   ///< bool
+};
+/// Errors: ContractError if a counted target is >= vocab_size or the mask's shape differs.
+LossTargets loss_targets(const at::Tensor& targets_BS, const at::Tensor& loss_mask_BS,
+                         std::int64_t vocab_size);
+
 /// Sum of the cross entropies of the counted tokens, in nats, as a 0-dim tensor: fp32 (fp64 for
 /// fp64 logits).
 ///
