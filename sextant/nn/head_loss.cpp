@@ -26,7 +26,8 @@ std::int64_t rows_within(std::int64_t bytes, std::int64_t columns, std::int64_t 
   return std::max<std::int64_t>(1, bytes / (columns * element_size));
 }
 
-/// logits_CV become (softmax - onehot) * weight when `grad`; loss_C receives the losses.
+/// logits_CV (without padding) become (softmax - onehot) * weight when `grad`; loss_C receives the
+/// losses.
 void softmax_and_loss(at::Tensor logits_CV, const at::Tensor& target_C1, const at::Tensor& weight_C,
                       at::Tensor loss_C, bool grad) {
   const bool narrow = logits_CV.scalar_type() != loss_C.scalar_type();
@@ -61,8 +62,8 @@ struct HeadCrossEntropySum : torch::autograd::Function<HeadCrossEntropySum> {
                             std::int64_t chunk_bytes, bool grad) {
     const std::int64_t tokens = x_TH.size(0);
     const std::int64_t chunk =
-        rows_within(chunk_bytes, vocab_size, static_cast<std::int64_t>(x_TH.element_size()));
-    const at::Tensor rows_VH = weight_VH.narrow(0, 0, vocab_size);
+        rows_within(chunk_bytes, weight_VH.size(0), static_cast<std::int64_t>(x_TH.element_size()));
+    const std::int64_t padding = weight_VH.size(0) - vocab_size;
     at::Tensor loss_T = at::empty({tokens}, weight_T.options());
     at::Tensor grad_x_TH, grad_weight_VH;
     if (grad) {
@@ -72,20 +73,21 @@ struct HeadCrossEntropySum : torch::autograd::Function<HeadCrossEntropySum> {
     for (std::int64_t begin = 0; begin < tokens; begin += chunk) {
       const std::int64_t count = std::min(chunk, tokens - begin);
       const auto part = [&](const at::Tensor& t) { return t.narrow(0, begin, count); };
-      at::Tensor logits_CV = at::mm(part(x_TH), rows_VH.t());
-      softmax_and_loss(logits_CV, part(target_T1), part(weight_T), part(loss_T), grad);
+      // Padding columns are made too: rows of whole vector registers multiply faster.
+      const at::Tensor logits_CV = at::mm(part(x_TH), weight_VH.t());
+      softmax_and_loss(logits_CV.narrow(1, 0, vocab_size), part(target_T1), part(weight_T),
+                       part(loss_T), grad);
       if (!grad) continue;
+      logits_CV.narrow(1, vocab_size, padding).zero_();
       at::Tensor grad_x_CH = part(grad_x_TH);
-      at::mm_out(grad_x_CH, logits_CV, rows_VH);
-      at::Tensor grad_rows_VH = grad_weight_VH.narrow(0, 0, vocab_size);
+      at::mm_out(grad_x_CH, logits_CV, weight_VH);
       if (begin == 0) {
-        at::mm_out(grad_rows_VH, logits_CV.t(), part(x_TH));
+        at::mm_out(grad_weight_VH, logits_CV.t(), part(x_TH));
       } else {
-        grad_rows_VH.add_(at::mm(logits_CV.t(), part(x_TH)));
+        grad_weight_VH.add_(at::mm(logits_CV.t(), part(x_TH)));
       }
     }
     if (grad) {
-      grad_weight_VH.narrow(0, vocab_size, weight_VH.size(0) - vocab_size).zero_();
       if (tokens == 0) grad_weight_VH.zero_();
       ctx->save_for_backward({grad_x_TH, grad_weight_VH});
     }

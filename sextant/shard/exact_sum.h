@@ -32,10 +32,11 @@ class ExactSum {
   static ExactSum from_limbs(const std::array<std::int64_t, kLimbs>& limbs, bool finite);
 
  private:
-  template <class T>
+  template <class Wide, class T>
   void add_squares_of(const T* x, std::int64_t n);
   template <class T>
-  bool add_block(const T* x, std::int64_t n);
+  bool add_block(const T* x, std::int64_t n);  ///< n whole lanes
+  void merge(const ExactSum& other);
   static void carry(std::array<std::int64_t, kLimbs>& limbs);
 
   std::array<std::int64_t, kLimbs> limbs_{};  ///< carries not spread
