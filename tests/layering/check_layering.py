@@ -19,6 +19,7 @@ ALLOWED_STATICS = {
     'sextant/text/html_arena.cpp': 'memory functions of lexbor take no context; one arena is in force per thread',
     'sextant/nn/recompute.cpp': 'how deep backward passes of a thread are nested; LibTorch shows its own count to nobody',
     'sextant/tensor/memory_tracker.cpp': 'LibTorch has one CPU allocator, which is told nothing but a size',
+    'sextant/tensor/block_cache.cpp': 'the same allocator: LibTorch frees blocks by their address alone',
     'sextant/base/signals.cpp': 'a signal handler reaches static storage only',
 }
 
