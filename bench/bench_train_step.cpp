@@ -1,11 +1,12 @@
 // Training steps of GPT-2 124M as one JSON line: the model, batch and settings of
 // bench/peers/train_gpt2_124m.py, on one rank.
 //
-//   bench_train_step [--dtype fp32|bf16] [--steps 6] [--threads 0] [--batch 4] [--seq 256] [--model
-//   gpt2-124m]
+//   bench_train_step [--profile 0] [--dtype fp32|bf16] [--steps 6] [--threads 0] [--batch 4] [--seq
+//   256] [--model gpt2-124m]
 //
 // "fp32": parameters, products and state in fp32. "bf16": bf16 parameters and products, fp32
-// masters, main gradients and state. The first two steps are not counted.
+// masters, main gradients and state. The first two steps are not counted. --profile 1 prints the
+// own time of LibTorch's operators, per step.
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -17,9 +18,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/op_profile.h"
 #include "sextant/dp/engine.h"
 #include "sextant/nn/decoder.h"
 #include "sextant/optim/adamw.h"
@@ -34,7 +37,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::string dtype = "fp32", model = "gpt2-124m";
-  std::int64_t steps = 6, threads = 0, batch = 4, seq = 256;
+  std::int64_t steps = 6, threads = 0, profile = 0, batch = 4, seq = 256;
 };
 
 Options parse(int argc, char** argv) {
@@ -43,6 +46,7 @@ Options parse(int argc, char** argv) {
     const std::string key = argv[i], value = argv[i + 1];
     if (key == "--dtype") options.dtype = value;
     if (key == "--model") options.model = value;
+    if (key == "--profile") options.profile = std::atoll(value.c_str());
     if (key == "--steps") options.steps = std::atoll(value.c_str());
     if (key == "--threads") options.threads = std::atoll(value.c_str());
     if (key == "--batch") options.batch = std::atoll(value.c_str());
@@ -93,9 +97,11 @@ int main(int argc, char** argv) {
   sx::AdamW optimizer({}, parts);
 
   std::map<std::string, std::vector<double>> phases;
+  std::optional<sx::OpProfile> profile;
   for (std::int64_t step = 0; step < options.steps + 2; ++step) {
     const at::Tensor input = tokens(options, step, shape.vocab_size);
     const at::Tensor targets = tokens(options, step + 1, shape.vocab_size);
+    if (step == 2 && options.profile != 0) profile.emplace();
     const auto start = Clock::now();
     engine.begin_step();
     engine.begin_microbatch(true);
@@ -121,6 +127,12 @@ int main(int argc, char** argv) {
     phases["norm_clip"].push_back(norm);
     phases["optimizer"].push_back(total - forward - backward - norm);
     phases["step"].push_back(total);
+  }
+  if (profile) {
+    for (const auto& [name, seconds] : profile->seconds()) {
+      const double each = seconds / static_cast<double>(options.steps);
+      if (each >= 0.002) std::fprintf(stderr, "%8.1f ms  %s\n", each * 1e3, name.c_str());
+    }
   }
   std::string line;
   for (auto& [name, seconds] : phases) {
