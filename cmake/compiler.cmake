@@ -8,12 +8,14 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-add_compile_options(-Wall -Wextra -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers
-                    -Werror=unused-result)  # an ignored Result stops the build in every preset
+set(host_only $<NOT:$<COMPILE_LANGUAGE:CUDA>>)  # nvcc has no such options
+# An ignored Result stops the build in every preset.
+add_compile_options("$<${host_only}:-Wall;-Wextra;-Wnon-virtual-dtor;-Woverloaded-virtual>"
+                    "$<${host_only}:-Wno-missing-field-initializers;-Werror=unused-result>")
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 takes inlined std::string code for overflows (GCC bugs 105329, 105651).
-  add_compile_options(-Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread)
+  add_compile_options("$<${host_only}:-Wno-array-bounds;-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread>")
   if(CMAKE_UNITY_BUILD)
     # Several sources in one: each is then an included file to the warning, which asks about headers.
     add_compile_options(-Wno-subobject-linkage)

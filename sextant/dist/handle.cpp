@@ -31,12 +31,14 @@ void Handle::drop() noexcept {
   pending_.reset();
 }
 
-void Handle::wait() {
+void Handle::wait() { wait_by(&detail::PendingOperation::wait); }
+
+void Handle::wait_by(void (detail::PendingOperation::*how)()) {
   if (!pending_) return;
   const auto pending = std::move(pending_);
   const auto session = std::move(session_);
   try {
-    pending->wait();
+    (pending.get()->*how)();
   } catch (const std::exception& e) {
     for (std::uint64_t i = 0; i < count_; ++i) session->end_call(first_ + i, FlightState::kFailed);
     session->dump(e.what(), true);
@@ -47,6 +49,6 @@ void Handle::wait() {
 
 bool Handle::is_done() const { return !pending_ || pending_->poll(); }
 
-void Handle::wait_host() { wait(); }
+void Handle::wait_host() { wait_by(&detail::PendingOperation::wait_host); }
 
 }  // namespace sx

@@ -38,6 +38,7 @@ class [[nodiscard]] Handle {
 
  private:
   void drop() noexcept;
+  void wait_by(void (detail::PendingOperation::*how)());
   std::shared_ptr<detail::PendingOperation> pending_;
   std::shared_ptr<CommSession> session_;
   std::uint64_t first_ = 0;

@@ -18,6 +18,8 @@ class PendingOperation {
  public:
   virtual ~PendingOperation() = default;
   virtual void wait() = 0;
+  /// As `wait()`, and blocks the host where `wait()` only orders streams.
+  virtual void wait_host() { wait(); }
   /// Whether `wait()` would return or throw at once; makes what progress it can, never blocks.
   virtual bool poll() noexcept = 0;
   /// Its handle goes without a wait.
