@@ -2,6 +2,7 @@
 // of the transport.
 #include <gtest/gtest.h>
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal.h>
@@ -190,6 +191,11 @@ at::Tensor rough(at::ScalarType dtype, std::int64_t n, std::int64_t rank) {
   return t.to(dtype);
 }
 
+/// Small whole numbers without a loop in this file: sums over 8 ranks fit every dtype.
+at::Tensor pattern(at::ScalarType dtype, std::int64_t n, std::int64_t rank) {
+  return at::arange(n, at::kLong).add_(rank).remainder_(7).to(dtype);
+}
+
 TEST(Collectives, AllReduceHasTheBitsOfReduceScatterThenAllGather) {
   for (const std::int64_t world_size : kWorldSizes) {
     rank_test(world_size, [](Communicator& world) {
@@ -216,14 +222,34 @@ TEST(Collectives, AllReduceHasTheBitsOfReduceScatterThenAllGather) {
   }
 }
 
-TEST(Collectives, MebibyteAndThreeElements) {
-  rank_test(4, [](Communicator& world) {
-    const std::int64_t n = (1 << 20) + 3;
-    at::Tensor t = make(at::kFloat, n, [&](std::int64_t i) { return value_of(world.coord(), i); });
-    world.start_all_reduce(t, ReduceOp::kSum).wait();
-    EXPECT_TRUE(at::equal(
-        t, make(at::kFloat, n, [](std::int64_t i) { return reduced(ReduceOp::kSum, 4, i); })));
-  });
+// A mebibyte and three elements a rank: many blocks, a tail, slices that begin anywhere.
+TEST(Collectives, LongTensorsOfEveryDtype) {
+  for (const std::int64_t world_size : kWorldSizes) {
+    rank_test(world_size, [](Communicator& world) {
+      for (const at::ScalarType dtype : kDtypes) {
+        const std::int64_t element = static_cast<std::int64_t>(c10::elementSize(dtype));
+        const std::int64_t n = (1 << 20) / element + 3;
+        std::vector<std::int64_t> counts;  // n elements, uneven
+        for (std::int64_t c = 0; c < world.degree(); ++c) counts.push_back(n / world.degree());
+        counts.front() += n - begin_of(counts, world.degree());
+        const std::int64_t own = counts[static_cast<std::size_t>(world.coord())];
+        const at::Tensor in = pattern(dtype, n, world.coord());
+        at::Tensor reduced = in.clone();
+        world.start_all_reduce(reduced, ReduceOp::kSum).wait();
+        at::Tensor want = pattern(dtype, n, 0);
+        for (std::int64_t r = 1; r < world.degree(); ++r) want.add_(pattern(dtype, n, r));
+        EXPECT_TRUE(at::equal(reduced, want)) << case_of(world, dtype, n);
+        at::Tensor slice = at::empty({own}, dtype);
+        world.start_reduce_scatter(slice, in, ReduceOp::kSum, counts).wait();
+        at::Tensor gathered = at::empty({n}, dtype);
+        world.start_all_gather(gathered, slice, counts).wait();
+        EXPECT_TRUE(at::equal(gathered, want)) << case_of(world, dtype, n);
+        at::Tensor moved = world.coord() == 0 ? in.clone() : at::zeros({n}, dtype);
+        world.start_broadcast(moved, 0).wait();
+        EXPECT_TRUE(at::equal(moved, pattern(dtype, n, 0))) << case_of(world, dtype, n);
+      }
+    });
+  }
 }
 
 TEST(Collectives, OtherDtypesAreMovedButNotReduced) {

@@ -1,25 +1,74 @@
 #include "sextant/dist/threads.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <exception>
+#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "sextant/base/check.h"
+#include "sextant/base/signals.h"
 #include "sextant/dist/detail/thread_world.h"
 #include "sextant/tensor/rank_thread.h"
 
 namespace sx {
 namespace {
 
+using Sessions = std::vector<std::shared_ptr<CommSession>>;
+
+Sessions make_sessions(std::int64_t world_size, const ThreadsOptions& options) {
+  Sessions sessions;
+  for (std::int64_t rank = 0; rank < world_size; ++rank) {
+    sessions.push_back(
+        std::make_shared<CommSession>(rank, CommOptions{.timeout = options.timeout,
+                                                        .first_timeout = options.first_timeout,
+                                                        .flight_records = options.flight_records,
+                                                        .flight_folder = options.flight_folder}));
+  }
+  return sessions;
+}
+
+/// How many rank threads still run.
+class RunningRanks {
+ public:
+  explicit RunningRanks(std::int64_t ranks) : running_(ranks) {}
+  void ended() {
+    const std::lock_guard lock(mutex_);
+    --running_;
+    changed_.notify_all();
+  }
+  /// True when none runs any more.
+  bool wait(std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, limit, [&] { return running_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::int64_t running_;
+};
+
+/// Until all ranks have ended: dumps the flight records when a signal has come.
+void watch_signals(RunningRanks& running, const Sessions& sessions) {
+  bool stop_seen = signals::stop_requested();
+  while (!running.wait(std::chrono::milliseconds(100))) {
+    std::string reason;
+    if (signals::take_dump_request()) reason = "a signal asked for a dump";
+    if (!stop_seen && signals::stop_requested()) {
+      stop_seen = true;
+      reason = "a signal asked for a stop";
+    }
+    if (reason.empty()) continue;
+    for (const auto& session : sessions) session->dump(reason);
+  }
+}
+
 void run_rank(detail::ThreadWorld& world, std::int64_t global_rank,
-              const std::function<void(Communicator&)>& body, std::exception_ptr& error) {
+              const std::function<void(Communicator&)>& body,
+              const std::shared_ptr<CommSession>& session, std::exception_ptr& error) {
   detail::RankState& rank = world.rank(global_rank);
-  const ThreadsOptions& options = world.options();
-  const auto session = std::make_shared<CommSession>(
-      global_rank, CommOptions{.timeout = options.timeout,
-                               .first_timeout = options.first_timeout,
-                               .flight_records = options.flight_records,
-                               .flight_folder = options.flight_folder});
   try {
     prepare_rank_thread({.intra_op_threads = world.options().intra_op_threads,
                          .flush_denormals = world.options().flush_denormals});
@@ -52,12 +101,17 @@ void run_rank(detail::ThreadWorld& world, std::int64_t global_rank,
 void run_ranks(std::int64_t world_size, const std::function<void(Communicator& world)>& body,
                const ThreadsOptions& options) {
   detail::ThreadWorld world(world_size, options);
+  const Sessions sessions = make_sessions(world_size, options);
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(world_size));
+  RunningRanks running(world_size);
   std::vector<std::thread> threads;
   for (std::int64_t rank = 0; rank < world_size; ++rank) {
-    threads.emplace_back(
-        [&, rank] { run_rank(world, rank, body, errors[static_cast<std::size_t>(rank)]); });
+    threads.emplace_back([&, i = static_cast<std::size_t>(rank)] {
+      run_rank(world, static_cast<std::int64_t>(i), body, sessions[i], errors[i]);
+      running.ended();
+    });
   }
+  if (options.watch_signals) watch_signals(running, sessions);
   for (std::thread& thread : threads) thread.join();
   if (!world.aborted()) return;
   if (const auto& first = errors[static_cast<std::size_t>(world.origin_rank())]) {

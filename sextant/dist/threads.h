@@ -23,6 +23,9 @@ struct ThreadsOptions {
   bool flush_denormals = true;          ///< set for each rank thread
   std::size_t flight_records = 4096;    ///< calls that each rank's flight recorder keeps
   std::filesystem::path flight_folder;  ///< where it is dumped; empty = nowhere
+  /// Dumps the flight records when a signal asks for it or for a stop (base/signals.h), also while
+  /// every rank waits.
+  bool watch_signals = false;
 };
 
 /// Runs `body` on `world_size` rank threads of this process, each with its communicator over all of

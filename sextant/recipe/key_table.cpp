@@ -363,6 +363,15 @@ void add_outputs(std::vector<KeySpec>& keys) {
                         .range = {.low = 0, .low_open = true}, .resumable = true));
   keys.push_back(SX_KEY(comm.timeout, "longest wait for another rank",
                         .range = {.low = 0, .low_open = true}, .resumable = true));
+  keys.push_back(SX_KEY(comm.first_timeout, "the same during a rank's first step",
+                        .range = {.low = 0, .low_open = true}, .resumable = true));
+  keys.push_back(SX_KEY(
+      comm.flight_records, "calls of a rank that its flight record keeps for after a failure",
+      .range = {.low = 16, .high = 1 << 24}, .cosmetic = true));
+  keys.push_back(SX_KEY(comm.threads_progress,
+                        "who moves started calls of rank threads on: \"wait\" = ranks that wait, "
+                        "\"thread\" = also a thread of its own, for cores to spare",
+                        .resumable = true));
 }
 
 void add_crawl(std::vector<KeySpec>& keys) {

@@ -46,6 +46,10 @@ struct EnumWords<TransportKind> {
   static constexpr std::array kWords{"auto", "solo", "threads", "tcp", "mpi", "nccl"};
 };
 template <>
+struct EnumWords<ThreadsProgress> {
+  static constexpr std::array kWords{"wait", "thread"};
+};
+template <>
 struct EnumWords<OnLimit> {
   static constexpr std::array kWords{"keep", "drop"};
 };

@@ -20,6 +20,7 @@ enum class Decay { kCosine, kLinear, kSqrt, kConstant };
 enum class Dtype { kFp32, kFp64, kBf16 };
 enum class NonFinite { kHalt, kSkip };
 enum class Zero { kDdp };
+enum class ThreadsProgress { kWait, kThread };
 enum class TransportKind { kAuto, kSolo, kThreads, kTcp, kMpi, kNccl };
 enum class OnLimit { kKeep, kDrop };
 enum class TokenizerKind { kAuto, kTiktoken, kSextant, kBytes };
@@ -153,6 +154,9 @@ struct CommKeys {
   TransportKind transport = TransportKind::kAuto;
   Seconds init_timeout{300};
   Seconds timeout{600};
+  Seconds first_timeout{1800};
+  std::int64_t flight_records = 4096;
+  ThreadsProgress threads_progress = ThreadsProgress::kWait;
 };
 
 struct CrawlSelectKeys {

@@ -353,6 +353,23 @@ Verb launch_verb() {
           .subs = {launch}};
 }
 
+Verb prof_verb() {
+  SubVerb flight{.name = "flight",
+                 .summary =
+                     "Lay the flight records of a run's ranks side by side: where they first "
+                     "differ.",
+                 .inputs = "DIR",
+                 .min_inputs = 1,
+                 .max_inputs = 1,
+                 .example = "sextant prof flight runs/first/flight"};
+  return {.name = "prof",
+          .aliases = {},
+          .program = Program::kSextantTrain,
+          .summary = "where time is lost, and where ranks part",
+          .default_sub = "",
+          .subs = {flight}};
+}
+
 Verb ckpt_verb() {
   SubVerb inspect{.name = "inspect",
                   .summary = "List the tensors of a checkpoint: name, shape, type, bytes.",
@@ -422,9 +439,9 @@ Verb sample_verb() {
 }  // namespace
 
 const std::vector<Verb>& verb_table() {
-  static const std::vector<Verb> table{crawl_verb(),  tokenize_verb(),  data_verb(), plan_verb(),
-                                       train_verb(),  launch_verb(),    ckpt_verb(), sample_verb(),
-                                       doctor_verb(), completion_verb()};
+  static const std::vector<Verb> table{
+      crawl_verb(), tokenize_verb(), data_verb(),   plan_verb(),   train_verb(),     launch_verb(),
+      prof_verb(),  ckpt_verb(),     sample_verb(), doctor_verb(), completion_verb()};
   return table;
 }
 

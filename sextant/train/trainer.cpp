@@ -247,8 +247,12 @@ class RankTrainer {
     const StepWishes wishes{.stop = signals::stop_requested() ||
                                     (run_.world.coord() == 0 && plan_.folder.stop_requested()),
                             .save = run_.world.coord() == 0 && save_clock_.due(step)};
+    CommSession& session = run_.world.session();
+    session.begin_step(step);
     StepResult result =
         train_step(run_, model_, loader_, step, plan_.schedule.at(progress_.step), wishes);
+    session.check_schedules(run_.world);
+    session.end_step();
     progress_.add_step(result.tokens, result.nonfinite);
     if (result.nonfinite) {
       const TrainingKeys& keys = plan_.recipe.training;
@@ -374,9 +378,14 @@ TrainOutcome run_training(const TrainOptions& options, const TrainInputs& inputs
               {.axis = AxisSet::world(),
                .purpose = Purpose::kReduce,
                .timeout = recipe.comm.timeout,
+               .first_timeout = recipe.comm.first_timeout,
+               .progress_threads =
+                   recipe.comm.threads_progress == ThreadsProgress::kThread ? 1 : 0,
                .intra_op_threads = intra_op_threads(recipe),
                .flush_denormals = recipe.run.flush_denormals,
-               .flight_folder = plan.folder.file("flight")});
+               .flight_records = static_cast<std::size_t>(recipe.comm.flight_records),
+               .flight_folder = plan.folder.file("flight"),
+               .watch_signals = true});
   }
 
   outcome.seconds = (static_cast<double>(monotonic_microseconds()) * 1e-6) - begin;

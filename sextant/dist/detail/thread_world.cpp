@@ -66,14 +66,14 @@ void RankState::wait_for(ThreadOperation& operation) {
   const auto limit = std::chrono::duration<double>(operation.timeout().value);
   int spins = 0;
   for (;;) {
+    const std::uint32_t seen = parker_.epoch();
+    drive(&operation);
+    if (operation.done()) return;  // also when the world has failed since
     if (world_.aborted()) {
       const std::chrono::duration<double> waited = Clock::now() - start;
       cancel_all();
       throw world_.error_of(operation.group(), operation.descriptor(), Seconds{waited.count()});
     }
-    const std::uint32_t seen = parker_.epoch();
-    drive(&operation);
-    if (operation.done()) return;
     if (spins < world_.spin_limit()) {
       ++spins;
       spin_pause();
