@@ -142,6 +142,8 @@ std::optional<ProcessOptions> choose_processes(const Recipe& recipe) {
   options.purpose = Purpose::kReduce;
   options.init_timeout = recipe.comm.init_timeout;
   options.comm.timeout = recipe.comm.timeout;
+  options.comm.first_timeout = recipe.comm.first_timeout;
+  options.comm.flight_records = static_cast<std::size_t>(recipe.comm.flight_records);
   options.intra_op_threads = intra_op_threads(recipe);
   options.flush_denormals = recipe.run.flush_denormals;
   return options;
