@@ -87,8 +87,11 @@ void check_start_facts(RankStore& store, std::int64_t global_rank, std::int64_t 
     verdict = judge(store, world_size, facts, timeout, give_up);
     store.set(kVerdict, verdict);
     // Rank 0 may hold the store: it stays until the others know why they end.
+    const auto end = Clock::now() + std::chrono::seconds(1);
     for (std::int64_t rank = 1; verdict != kEqual && rank < world_size; ++rank) {
-      store.get(fmt::format("start/seen/{}", rank), Seconds{1.0});
+      const std::chrono::duration<double> left = end - Clock::now();
+      if (left.count() <= 0) break;
+      store.get(fmt::format("start/seen/{}", rank), Seconds{left.count()});
     }
   } else {
     store.set(facts_key(global_rank), facts.text());

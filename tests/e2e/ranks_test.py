@@ -176,6 +176,17 @@ class Start(Case):
         with open(error_file) as file:
             self.assertIn("timestamp", json.load(file)["message"]["extraInfo"])
 
+    def test_the_same_under_mpirun(self):
+        if not MPIEXEC:
+            return
+        for change, line in (("--tokenizer.path=/nowhere", "rank 3 failed first: error[SX2-007]"),
+                             ("--optimizer.lr=0.5", "rank 3: recipe")):
+            out = self.out("mpi")
+            command = [MPIEXEC, "-n", "3", TRAIN, *train(out), ":", "-n", "1", TRAIN, *train(out, change)]
+            run = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+            self.assertEqual(run.returncode, 2, run.stderr)
+            self.assertIn(line, run.stderr)
+
     def test_faults_of_the_environment(self):
         out = self.out("environment")
         half = {key: value for key, value in os.environ.items() if key != "WORLD_SIZE"}
@@ -231,17 +242,21 @@ class Ends(Case):
         self.assertEqual(saved(out, 400), saved(plain, 400))
 
     def test_a_rank_that_hangs_is_a_time_out_with_a_flight_record(self):
-        out = self.out("hangs")
-        process = self.start_and_wait_for_steps(launch(3, train(out, "--comm.timeout=1s", ranks=3, steps=100000)), out, 3)
-        pids = ranks_of(out)
-        os.kill(pids[2], signal.SIGSTOP)
-        begin = time.monotonic()
-        text = process.communicate(timeout=30)[0]
-        self.assertEqual(process.returncode, 4, text)
-        self.assertLess(time.monotonic() - begin, 1.0 + LIMIT + 2)
-        self.assertIn("for rank 2 to join", text)
-        for rank in (0, 1):
-            self.assertTrue(os.path.exists(os.path.join(out, "flight", f"rank-{rank:05d}.json")))
+        for runner in (launch, mpirun) if MPIEXEC else (launch,):
+            with self.subTest(runner.__name__):
+                out = self.out("hangs")
+                words = train(out, "--comm.timeout=1s", ranks=3, steps=1000000)
+                process = self.start_and_wait_for_steps(runner(3, words), out, 3)
+                pids = ranks_of(out)
+                os.kill(pids[2], signal.SIGSTOP)
+                begin = time.monotonic()
+                text = process.communicate(timeout=30)[0]
+                self.assertEqual(process.returncode, 4, text)
+                self.assertLess(time.monotonic() - begin, 1.0 + LIMIT + 2)
+                self.assertIn("for rank 2 to join", text)
+                wait_until(lambda: not ranks_of(out), LIMIT, "the end of all ranks")
+                for rank in (0, 1):
+                    self.assertTrue(os.path.exists(os.path.join(out, "flight", f"rank-{rank:05d}.json")))
 
 
 class Kills(Case):
