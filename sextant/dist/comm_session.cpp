@@ -244,9 +244,9 @@ void CommSession::reset_traffic() {
 }
 
 bool CommSession::dump(const std::string& reason, bool failure) noexcept {
-  if (options_.flight_folder.empty()) return false;
   try {
     const std::lock_guard lock(dump_mutex_);
+    if (options_.flight_folder.empty()) return false;
     if (failed_) return false;  // what led to the first failure stays on disk
     failed_ = failure;
     return write_flight_dump(options_.flight_folder, recorder_.snapshot(reason)).ok();

@@ -80,6 +80,7 @@ class CommSession {
   /// For ranks that learn where their run lies after they have come together. Before other threads
   /// dump.
   void set_flight_folder(std::filesystem::path folder) {
+    const std::lock_guard lock(dump_mutex_);
     options_.flight_folder = std::move(folder);
   }
 

@@ -23,6 +23,7 @@
 #include "sextant/dist/detail/process_world.h"
 #include "sextant/dist/detail/socket_mesh.h"
 #include "sextant/dist/detail/socket_wire.h"
+#include "sextant/dist/signal_dumps.h"
 #include "sextant/tensor/rank_thread.h"
 
 namespace sx {
@@ -189,9 +190,11 @@ void RankProcess::State::watch() {
   }
   bool done = !own;
   int round = 0;
+  SignalDumps dumps;
   std::unique_lock lock(watch_mutex);
   while (watching) {
     lock.unlock();
+    if (const auto reason = dumps.take()) session->dump(*reason);
     look_at_neighbours();
     if (!done && ++round % 10 == 0) done = look_at_store(*own);
     lock.lock();

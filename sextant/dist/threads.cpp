@@ -4,12 +4,14 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "sextant/base/check.h"
-#include "sextant/base/signals.h"
 #include "sextant/dist/detail/thread_world.h"
+#include "sextant/dist/signal_dumps.h"
 #include "sextant/tensor/rank_thread.h"
 
 namespace sx {
@@ -52,16 +54,11 @@ class RunningRanks {
 
 /// Until all ranks have ended: dumps the flight records when a signal has come.
 void watch_signals(RunningRanks& running, const Sessions& sessions) {
-  bool stop_seen = signals::stop_requested();
+  SignalDumps dumps;
   while (!running.wait(std::chrono::milliseconds(100))) {
-    std::string reason;
-    if (signals::take_dump_request()) reason = "a signal asked for a dump";
-    if (!stop_seen && signals::stop_requested()) {
-      stop_seen = true;
-      reason = "a signal asked for a stop";
-    }
-    if (reason.empty()) continue;
-    for (const auto& session : sessions) session->dump(reason);
+    const std::optional<std::string> reason = dumps.take();
+    if (!reason) continue;
+    for (const auto& session : sessions) session->dump(*reason);
   }
 }
 
