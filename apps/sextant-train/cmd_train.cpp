@@ -40,7 +40,7 @@ void print_dry_run(const Invocation& invocation) {
       invocation.out.empty() ? default_out("train", recipe.run.name) : invocation.out;
   fmt::print("would train {} steps of {} sequences of {} tokens on {} rank(s)\n",
              recipe.training.steps, recipe.training.global_batch_size, recipe.training.seq_len,
-             recipe.parallelism.dp_replicate);
+             recipe.parallelism.data_ranks());
   fmt::print("would write\n");
   for (const char* name :
        {"recipe.resolved.toml", "run.json", "metrics.jsonl", "events.out.tfevents.*",
@@ -52,7 +52,6 @@ void print_dry_run(const Invocation& invocation) {
 /// Axes the recipe may name (`sextant plan mesh` shows them) and training does not have yet.
 void refuse_missing_axes(const ParallelismKeys& parallelism) {
   const std::pair<const char*, std::int64_t> missing[] = {
-      {"dp_shard", parallelism.dp_shard.value_or(1)},
       {"cp", parallelism.cp},
       {"tp", parallelism.tp},
       {"pp", parallelism.pp},
@@ -66,7 +65,7 @@ void refuse_missing_axes(const ParallelismKeys& parallelism) {
          .number = 5,
          .what = fmt::format("parallelism.{} = {}: training has no such axis yet", name, degree),
          .where = fmt::format("parallelism.{}", name),
-         .rule = "this version trains over dp_replicate",
+         .rule = "this version trains over dp_replicate and dp_shard",
          .next = fmt::format("--set parallelism.{}=1", name)});
   }
   if (!faults.empty()) throw ConfigError(faults);
@@ -136,6 +135,7 @@ int run_train(const Invocation& invocation) {
   }
   if (invocation.dry_run) {
     print_dry_run(invocation);
+    fmt::print("{}", rehearse_step(recipe));
     return 0;
   }
 

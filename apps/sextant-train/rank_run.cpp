@@ -111,7 +111,7 @@ std::optional<ProcessOptions> choose_processes(const Recipe& recipe) {
                                  .next = "comm.transport=auto"});
   }
   const bool local = transport == TransportKind::kThreads || transport == TransportKind::kSolo;
-  const std::int64_t needed = recipe.parallelism.dp_replicate;
+  const std::int64_t needed = recipe.parallelism.data_ranks();
   if (facts->world_size == 1) {
     if (transport == TransportKind::kTcp) throw no_launcher("tcp");
     if (transport == TransportKind::kMpi) throw no_launcher("mpi");

@@ -61,6 +61,29 @@ Result<void> copy_chunks(const StoredTensor& tensor, MappedFiles& files, char* t
   return {};
 }
 
+/// Puts the elements [begin, begin + count) of a tensor into `to`.
+Result<void> copy_range(const StoredTensor& tensor, MappedFiles& files, std::int64_t begin,
+                        std::int64_t count, char* to) {
+  const auto element = safetensors::size_bytes(tensor.dtype);
+  for (const Chunk& chunk : tensor.chunks) {
+    SX_TRY(const std::string_view file, files.text(chunk.file));
+    if (chunk.end > file.size()) {
+      return Error{ErrorKind::kCorrupt,
+                   fmt::format("{} has shrunk to {} bytes", chunk.file, file.size()), chunk.file};
+    }
+    const char* from = file.data() + chunk.begin;
+    for_each_run(tensor, chunk, [&](std::int64_t first, std::int64_t n) {
+      const std::int64_t low = std::max(first, begin), high = std::min(first + n, begin + count);
+      if (low < high) {
+        std::memcpy(to + (low - begin) * element, from + (low - first) * element,
+                    static_cast<std::size_t>((high - low) * element));
+      }
+      from += n * element;
+    });
+  }
+  return {};
+}
+
 Result<at::Tensor> read_tensor(const StoredTensor& stored, MappedFiles& files) {
   at::Tensor tensor = at::empty(stored.shape, to_scalar_type(stored.dtype));
   if (tensor.numel() > 0) {
@@ -118,30 +141,28 @@ Result<at::Tensor> Checkpoint::load(const std::string& name) const {
   return read_tensor(it->second, files);
 }
 
-Result<LoadReport> Checkpoint::load_into(std::span<const NamedTensor> tensors,
-                                         const std::string& prefix,
-                                         const std::vector<std::string>& exclude) const {
+Result<LoadReport> Checkpoint::compare(const std::vector<Wanted>& wanted, const std::string& prefix,
+                                       const std::vector<std::string>& exclude) const {
   LoadReport report;
   std::vector<std::string> missing;
   std::vector<std::string> unexpected;
   std::vector<std::string> different;
-  std::set<std::string> wanted;
-  for (const NamedTensor& want : tensors) {
-    wanted.insert(want.name);
+  std::set<std::string> names;
+  for (const Wanted& want : wanted) {
+    names.insert(want.name);
     const auto it = manifest_.tensors.find(want.name);
     if (it == manifest_.tensors.end()) {
       (excluded(want.name, exclude) ? report.missing : missing).push_back(want.name);
     } else if (!excluded(want.name, exclude) &&
-               (it->second.shape != want.tensor.sizes().vec() ||
-                to_scalar_type(it->second.dtype) != want.tensor.scalar_type())) {
-      different.push_back(fmt::format(
-          "{} (stored {} [{}], wanted {} [{}])", want.name,
-          toString(to_scalar_type(it->second.dtype)), fmt::join(it->second.shape, ", "),
-          toString(want.tensor.scalar_type()), fmt::join(want.tensor.sizes().vec(), ", ")));
+               (it->second.shape != want.shape || to_scalar_type(it->second.dtype) != want.dtype)) {
+      different.push_back(fmt::format("{} (stored {} [{}], wanted {} [{}])", want.name,
+                                      toString(to_scalar_type(it->second.dtype)),
+                                      fmt::join(it->second.shape, ", "), toString(want.dtype),
+                                      fmt::join(want.shape, ", ")));
     }
   }
   for (const auto& [name, stored] : manifest_.tensors) {
-    if (!belongs(name, prefix) || wanted.count(name) != 0) continue;
+    if (!belongs(name, prefix) || names.count(name) != 0) continue;
     (excluded(name, exclude) ? report.unexpected : unexpected).push_back(name);
   }
   if (!missing.empty() || !unexpected.empty() || !different.empty()) {
@@ -151,7 +172,16 @@ Result<LoadReport> Checkpoint::load_into(std::span<const NamedTensor> tensors,
                              list_names("of another shape or dtype", different)),
                  path_.string()};
   }
+  return report;
+}
 
+Result<LoadReport> Checkpoint::load_into(std::span<const NamedTensor> tensors,
+                                         const std::string& prefix,
+                                         const std::vector<std::string>& exclude) const {
+  std::vector<Wanted> wanted;
+  for (const NamedTensor& want : tensors)
+    wanted.push_back({want.name, want.tensor.sizes().vec(), want.tensor.scalar_type()});
+  SX_TRY(const LoadReport report, compare(wanted, prefix, exclude));
   const c10::AutoGradMode no_grad(false);
   MappedFiles files(path_);
   for (const NamedTensor& want : tensors) {
@@ -166,6 +196,24 @@ Result<LoadReport> Checkpoint::load_into(std::span<const NamedTensor> tensors,
       at::Tensor target = want.tensor.detach();
       target.copy_(whole);
     }
+  }
+  return report;
+}
+
+Result<LoadReport> Checkpoint::load_parts(std::span<const TensorPart> parts,
+                                          const std::string& prefix,
+                                          const std::vector<std::string>& exclude) const {
+  std::vector<Wanted> wanted;
+  for (const TensorPart& part : parts)
+    wanted.push_back({part.name, part.shape, part.values.scalar_type()});
+  SX_TRY(const LoadReport report, compare(wanted, prefix, exclude));
+  MappedFiles files(path_);
+  for (const TensorPart& part : parts) {
+    const auto it = manifest_.tensors.find(part.name);
+    if (it == manifest_.tensors.end() || excluded(part.name, exclude)) continue;
+    if (part.values.numel() == 0) continue;
+    SX_TRY_VOID(copy_range(it->second, files, part.begin, part.values.numel(),
+                           static_cast<char*>(part.values.mutable_data_ptr())));
   }
   return report;
 }

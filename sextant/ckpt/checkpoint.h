@@ -17,6 +17,14 @@
 
 namespace sx {
 
+/// A range of one tensor's elements in row-major order, as a rank of a sharded run holds it.
+struct TensorPart {
+  std::string name;
+  std::vector<std::int64_t> shape;  ///< of the whole tensor
+  std::int64_t begin = 0;           ///< first element
+  at::Tensor values;                ///< [count], contiguous
+};
+
 /// Everything one checkpoint commits together.
 struct CheckpointContent {
   std::int64_t step = 0;
@@ -26,6 +34,9 @@ struct CheckpointContent {
   std::map<std::string, std::int64_t> mesh;  ///< axis name -> degree
   std::vector<NamedTensor> model;            ///< parameters under their names
   std::vector<NamedTensor> optim;            ///< "optim.<param>.exp_avg" and the like
+  /// Instead: what this rank writes of each tensor. The parts of all ranks tile every tensor, and
+  /// no rank holds more than its own.
+  std::vector<TensorPart> model_parts, optim_parts;
   std::map<std::string, nlohmann::ordered_json>
       states;  ///< "loader", "rng", "lr", "trainer" -> state/<name>.json
   std::map<std::string, std::string>
@@ -50,10 +61,11 @@ struct SaveReport {
 /// Saves one checkpoint under `root`: temporary folder, files fsynced, parts checked to tile every
 /// tensor, manifest last, rename, fsync of the parent, then `root/latest`; afterwards retention.
 ///
-/// Collective over `world`: content is replicated (data parallel without sharding), coord 0 writes;
-/// all return the same success or failure. Torn saves leave only a folder `.tmp-step-*`, which is
-/// never selected.
-/// Errors:  kIo (older checkpoints stay as they are), kInvalid (a name with '@', a dtype the format
+/// Collective over `world`: `model` and `optim` are replicated, coord 0 writes them; parts are
+/// written by the ranks that have them, each into a file of its own, at the same time. `root` is a
+/// folder that all ranks see. All return the same success or failure. Torn saves leave only a
+/// folder `.tmp-step-*`, which is never selected. Errors:  kIo (older checkpoints stay as they
+/// are), kInvalid (a name with '@', a dtype the format
 ///          lacks), on every rank alike.
 Result<SaveReport> save_checkpoint(const fs::path& root, const CheckpointContent& content,
                                    Communicator& world, const SaveOptions& options = {});
@@ -86,10 +98,23 @@ class Checkpoint {
   ///          anything is copied.
   Result<LoadReport> load_into(std::span<const NamedTensor> tensors, const std::string& prefix = "",
                                const std::vector<std::string>& exclude = {}) const;
+  /// As above for ranges: copies each part's elements out of the stored tensor, whatever cut that
+  /// was saved in, one tensor at a time. Parts of all names must be given, empty ones too.
+  Result<LoadReport> load_parts(std::span<const TensorPart> parts, const std::string& prefix = "",
+                                const std::vector<std::string>& exclude = {}) const;
   /// state/<name>.json. Errors: kNotFound, kCorrupt.
   Result<nlohmann::ordered_json> state(const std::string& name) const;
 
  private:
+  /// A name that a model wants, to be compared with what is stored.
+  struct Wanted {
+    std::string name;
+    std::vector<std::int64_t> shape;
+    at::ScalarType dtype;
+  };
+  Result<LoadReport> compare(const std::vector<Wanted>& wanted, const std::string& prefix,
+                             const std::vector<std::string>& exclude) const;
+
   fs::path path_;
   Manifest manifest_;
 };

@@ -228,7 +228,9 @@ std::string format_manifest(const Manifest& m) {
   return fmt::format("{}{}{}\"}}\n", text, kHashMember, hex64(xxh3_64(text)));
 }
 
-Result<Manifest> parse_manifest(std::string_view text) {
+namespace {
+
+Result<Manifest> parse(std::string_view text, bool whole) {
   const auto corrupt = [](std::string message) {
     return Error{ErrorKind::kCorrupt, "manifest: " + std::move(message), kManifestName};
   };
@@ -248,11 +250,18 @@ Result<Manifest> parse_manifest(std::string_view text) {
     if (version < 1) return corrupt(fmt::format("version {}", version));
     if (hashed_part(text).empty()) return corrupt("its own hash does not fit its text");
     Manifest manifest = parse_members(j);
+    if (!whole) return manifest;
     for (const auto& [name, tensor] : manifest.tensors) SX_TRY_VOID(check_tiling(name, tensor));
     return manifest;
   } catch (const BadManifest& e) {
     return corrupt(e.message);
   }
 }
+
+}  // namespace
+
+Result<Manifest> parse_manifest(std::string_view text) { return parse(text, true); }
+
+Result<Manifest> parse_manifest_part(std::string_view text) { return parse(text, false); }
 
 }  // namespace sx

@@ -62,6 +62,8 @@ inline constexpr const char* kManifestName = "manifest.json";
 std::string format_manifest(const Manifest& manifest);
 /// Errors: kCorrupt (form, hash, sizes, tiling), kUnsupported (newer version, naming both numbers).
 Result<Manifest> parse_manifest(std::string_view text);
+/// As above for what one rank has written: its chunks need not cover their tensors.
+Result<Manifest> parse_manifest_part(std::string_view text);
 
 /// That the chunks of a tensor cover each of its elements exactly once. Errors: kCorrupt, saying
 /// where not.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <set>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "sextant/base/clock.h"
@@ -56,35 +58,103 @@ Result<void> check_names(const CheckpointContent& content) {
       }
     }
   }
+  for (const auto* parts : {&content.model_parts, &content.optim_parts}) {
+    for (const TensorPart& part : *parts) {
+      if (part.name.empty() || part.name.find('@') != std::string::npos ||
+          !names.insert(part.name).second) {
+        return Error{ErrorKind::kInvalid, fmt::format("tensor name \"{}\"", part.name), ""};
+      }
+    }
+  }
   return {};
 }
 
-/// Writes one data file and enters its tensors, each as one box that is the whole tensor.
-Result<void> write_tensors(const fs::path& folder, const std::string& file,
-                           std::span<const NamedTensor> tensors, Manifest& manifest) {
+/// Writes one data file of parts and enters them. A part that is its whole tensor is a box, another
+/// one a flat range.
+Result<void> write_parts(const fs::path& folder, const std::string& file,
+                         std::span<const TensorPart> parts, Manifest& manifest) {
+  std::vector<NamedTensor> tensors;
+  std::map<std::string_view, const TensorPart*> by_name;
+  for (const TensorPart& part : parts) {
+    std::int64_t whole = 1;
+    for (const std::int64_t extent : part.shape) whole *= extent;
+    const bool all = part.values.numel() == whole;
+    if (part.values.numel() == 0 && !all) continue;
+    tensors.push_back({part.name, all ? part.values.view(part.shape) : part.values});
+    by_name[part.name] = &part;
+  }
   if (tensors.empty()) return {};
   SX_TRY(const WrittenFile written, save_safetensors(folder / file, tensors));
   manifest.files[file] = {written.bytes, written.xxh3};
-  std::map<std::string_view, const at::Tensor*> by_name;
-  for (const NamedTensor& named : tensors) by_name[named.name] = &named.tensor;
   for (const auto& [entry, xxh3] : written.entries) {
-    StoredTensor stored{.dtype = entry.dtype, .shape = entry.shape};
+    const TensorPart& part = *by_name.at(entry.name);
+    StoredTensor stored{.dtype = entry.dtype, .shape = part.shape};
     if (entry.num_bytes() > 0) {
-      const at::Tensor whole = by_name.at(entry.name)->detach().contiguous();
-      stored.logical =
-          logical_checksum({static_cast<const std::byte*>(whole.const_data_ptr()), whole.nbytes()},
-                           safetensors::size_bytes(entry.dtype));
-      stored.chunks.push_back({.file = file,
-                               .kind = Chunk::Kind::kBox,
-                               .offset = std::vector<std::int64_t>(entry.shape.size(), 0),
-                               .size = entry.shape,
-                               .begin = written.data_begin + entry.begin,
-                               .end = written.data_begin + entry.end,
-                               .xxh3 = xxh3});
+      const at::Tensor values = part.values.detach().contiguous();
+      stored.logical = logical_checksum(
+          {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()},
+          safetensors::size_bytes(entry.dtype), static_cast<std::uint64_t>(part.begin));
+      Chunk chunk{.file = file,
+                  .begin = written.data_begin + entry.begin,
+                  .end = written.data_begin + entry.end,
+                  .xxh3 = xxh3};
+      if (entry.shape == part.shape) {
+        chunk.kind = Chunk::Kind::kBox;
+        chunk.offset.assign(part.shape.size(), 0);
+        chunk.size = part.shape;
+      } else {
+        chunk.kind = Chunk::Kind::kFlat;
+        chunk.offset = {part.begin};
+        chunk.size = {values.numel()};
+      }
+      stored.chunks.push_back(std::move(chunk));
     }
     manifest.tensors[entry.name] = std::move(stored);
   }
   return {};
+}
+
+/// Adds what another rank has written: files, and chunks with their share of the checksum.
+Result<void> merge(Manifest part, Manifest& into) {
+  for (auto& [name, file] : part.files) into.files[name] = file;
+  for (auto& [name, tensor] : part.tensors) {
+    const auto [at, fresh] = into.tensors.emplace(name, tensor);
+    if (fresh) continue;
+    StoredTensor& there = at->second;
+    if (there.shape != tensor.shape || there.dtype != tensor.dtype) {
+      return Error{ErrorKind::kInvalid,
+                   fmt::format("ranks differ in shape or dtype of \"{}\"", name), ""};
+    }
+    there.logical += tensor.logical;
+    there.chunks.insert(there.chunks.end(), tensor.chunks.begin(), tensor.chunks.end());
+  }
+  return {};
+}
+
+std::vector<TensorPart> as_parts(const std::vector<NamedTensor>& tensors) {
+  std::vector<TensorPart> parts;
+  for (const NamedTensor& named : tensors) {
+    parts.push_back(
+        {named.name, named.tensor.sizes().vec(), 0, named.tensor.detach().contiguous().view({-1})});
+  }
+  return parts;
+}
+
+/// What this rank writes: its parts, and on coord 0 what is replicated.
+Result<Manifest> write_own_tensors(const fs::path& folder, const CheckpointContent& content,
+                                   std::int64_t coord) {
+  Manifest manifest;
+  for (const auto& [kind, replicated, parts] :
+       {std::tuple{"model", &content.model, &content.model_parts},
+        std::tuple{"optim", &content.optim, &content.optim_parts}}) {
+    std::vector<TensorPart> own = *parts;
+    if (coord == 0) {
+      for (TensorPart& part : as_parts(*replicated)) own.push_back(std::move(part));
+    }
+    SX_TRY_VOID(
+        write_parts(folder, fmt::format("{}-{:05}.safetensors", kind, coord), own, manifest));
+  }
+  return manifest;
 }
 
 Result<void> write_small_file(const fs::path& folder, const std::string& name,
@@ -108,13 +178,12 @@ Manifest begin_manifest(const CheckpointContent& content, const SaveOptions& opt
   return manifest;
 }
 
-/// Fills the temporary folder; returns its size.
+/// Adds to the data files in the temporary folder what makes it a checkpoint; returns its size.
 Result<std::int64_t> write_folder(const fs::path& folder, const CheckpointContent& content,
-                                  const SaveOptions& options) {
+                                  const SaveOptions& options, std::vector<Manifest> written) {
   SX_TRY_VOID(make_dirs(folder / "state"));
   Manifest manifest = begin_manifest(content, options);
-  SX_TRY_VOID(write_tensors(folder, "model-00000.safetensors", content.model, manifest));
-  SX_TRY_VOID(write_tensors(folder, "optim-00000.safetensors", content.optim, manifest));
+  for (Manifest& part : written) SX_TRY_VOID(merge(std::move(part), manifest));
   for (const auto& [name, state] : content.states) {
     const std::string file = fmt::format("state/{}.json", name);
     SX_TRY_VOID(write_small_file(folder, file, state.dump() + "\n", manifest));
@@ -184,32 +253,25 @@ std::vector<fs::path> apply_retention(const fs::path& root, const fs::path& save
   return removed;
 }
 
-Result<SaveReport> save_here(const fs::path& root, const CheckpointContent& content,
-                             const SaveOptions& options) {
-  SX_TRY_VOID(check_names(content));
-  SX_TRY_VOID(make_dirs(root));
-  remove_torn(root, run_id_of(options));
-  const fs::path temp =
-      root / fmt::format(".tmp-{}-{}", checkpoint_name(content.step), run_id_of(options));
+Result<SaveReport> commit(const fs::path& root, const fs::path& temp,
+                          const CheckpointContent& content, const SaveOptions& options,
+                          std::vector<Manifest> written) {
   SaveReport report;
   report.path = root / checkpoint_name(content.step);
-  const auto cleanup = [&temp] {
-    std::error_code code;
-    fs::remove_all(temp, code);
-  };
-  auto bytes = write_folder(temp, content, options);
-  if (!bytes.ok()) {
-    cleanup();
-    return std::move(bytes).error();
-  }
-  report.bytes = *bytes;
-  auto committed = commit_folder(temp, report.path);
-  cleanup();  // what the name stands for now: nothing, or the checkpoint that was replaced
-  if (!committed.ok()) return std::move(committed).error();
+  SX_TRY(report.bytes, write_folder(temp, content, options, std::move(written)));
+  SX_TRY_VOID(commit_folder(temp, report.path));
+  std::error_code code;
+  fs::remove_all(temp, code);  // the checkpoint that was replaced, if there was one
   SX_TRY_VOID(sync_dir(root));
   SX_TRY_VOID(write_file_atomic(root / "latest", checkpoint_name(content.step) + "\n"));
   report.removed = apply_retention(root, report.path, options);
   return report;
+}
+
+Result<void> prepare(const fs::path& root, const fs::path& temp, const SaveOptions& options) {
+  SX_TRY_VOID(make_dirs(root));
+  remove_torn(root, run_id_of(options));
+  return make_dirs(temp);
 }
 
 /// What coord 0 found, on every rank: the error's kind and text, or the bytes written.
@@ -246,11 +308,90 @@ Result<SaveReport> share_outcome(Result<SaveReport> outcome, const fs::path& pat
 
 }  // namespace
 
+namespace {
+
+/// Every rank's text on coord 0, in the order of coords; elsewhere nothing.
+std::vector<std::string> gather_texts(const std::string& own, Communicator& world) {
+  const at::Tensor sizes = at::empty({world.degree()}, at::kLong);
+  world
+      .start_all_gather(sizes, at::full({1}, static_cast<std::int64_t>(own.size()), at::kLong), {},
+                        {.unit = "checkpoint parts"})
+      .wait();
+  const auto* n = sizes.const_data_ptr<std::int64_t>();
+  const std::vector<std::int64_t> counts(n, n + world.degree());
+  std::int64_t total = 0;
+  for (const std::int64_t count : counts) total += count;
+  const at::Tensor all = at::empty({total}, at::kByte);
+  const at::Tensor mine = at::empty({static_cast<std::int64_t>(own.size())}, at::kByte);
+  if (!own.empty()) std::memcpy(mine.mutable_data_ptr(), own.data(), own.size());
+  world.start_all_gather(all, mine, counts, {.unit = "checkpoint parts"}).wait();
+  std::vector<std::string> texts;
+  const auto* at = static_cast<const char*>(all.const_data_ptr());
+  for (const std::int64_t count : counts) {
+    texts.emplace_back(at, static_cast<std::size_t>(count));
+    at += count;
+  }
+  return texts;
+}
+
+constexpr char kFailed = '!';  // first letter of a rank's text that is an error: kind, message
+
+/// A rank's manifest of its own files, or its error, as text and back.
+std::string encode(const Result<Manifest>& written) {
+  if (written.ok()) return format_manifest(*written);
+  return fmt::format("{}{}{}", kFailed,
+                     static_cast<char>('0' + static_cast<int>(written.error().kind)),
+                     written.error().message);
+}
+
+Result<Manifest> decode(const std::string& text) {
+  if (text.size() >= 2 && text[0] == kFailed) {
+    return Error{static_cast<ErrorKind>(text[1] - '0'), text.substr(2), ""};
+  }
+  return parse_manifest_part(text);
+}
+
+}  // namespace
+
 Result<SaveReport> save_checkpoint(const fs::path& root, const CheckpointContent& content,
                                    Communicator& world, const SaveOptions& options) {
   const fs::path path = root / checkpoint_name(content.step);
+  const fs::path temp =
+      root / fmt::format(".tmp-{}-{}", checkpoint_name(content.step), run_id_of(options));
+  const auto clean = [&] {
+    std::error_code code;
+    if (world.coord() == 0) fs::remove_all(temp, code);
+  };
+  // Coord 0 makes the folder, every rank writes into it, coord 0 commits; after each part all know
+  // whether to go on.
   Result<SaveReport> outcome = SaveReport{};
-  if (world.coord() == 0) outcome = save_here(root, content, options);
+  if (world.coord() == 0) {
+    const auto prepared = prepare(root, temp, options);
+    if (!prepared.ok()) outcome = prepared.error();
+  }
+  outcome = share_outcome(std::move(outcome), path, world);
+  if (!outcome.ok()) return outcome;
+
+  Result<Manifest> own = Manifest{};
+  if (const auto names = check_names(content); !names.ok()) {
+    own = names.error();
+  } else {
+    own = write_own_tensors(temp, content, world.coord());
+  }
+  const std::vector<std::string> texts = gather_texts(encode(own), world);
+  if (world.coord() == 0) {
+    std::vector<Manifest> written;
+    for (const std::string& text : texts) {
+      auto part = decode(text);
+      if (!part.ok()) {
+        outcome = std::move(part).error();
+        break;
+      }
+      written.push_back(*std::move(part));
+    }
+    if (outcome.ok()) outcome = commit(root, temp, content, options, std::move(written));
+    if (!outcome.ok()) clean();
+  }
   return share_outcome(std::move(outcome), path, world);
 }
 

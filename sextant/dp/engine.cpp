@@ -106,8 +106,10 @@ void Engine::finish_grads() {
   replicating_ = nullptr;
   compare_plans();
   agree_on_unused();
+  // The other ranks of a rehearsal are not there and have called nothing.
+  const bool alone = std::string_view(comms_.world().capabilities().transport) == "fake";
   const ScheduleCount count{"microbatches", microbatch_};
-  comms_.world().session().check_schedules(comms_.world(), {&count, 1});
+  if (!alone) comms_.world().session().check_schedules(comms_.world(), {&count, 1});
   in_step_ = false;
 }
 
@@ -306,11 +308,8 @@ void Engine::finish_call(Call& call) {
 bool Engine::due(const Buffer& buffer) const {
   if (!buffer.memory->trainable()) return false;
   if (is_last_) return true;
-  const Policy& policy = buffer.memory->policy();
-  const Accumulate accumulate = policy.accumulate == Accumulate::kAuto
-                                    ? preset_row(policy.preset).accumulate
-                                    : policy.accumulate;
-  return no_sync_ == 0 && accumulate == Accumulate::kReduced;
+  return no_sync_ == 0 &&
+         accumulation(buffer.memory->policy(), comms_.num_shards()) == Accumulate::kReduced;
 }
 
 void Engine::complete(std::size_t index) {

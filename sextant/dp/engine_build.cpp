@@ -83,7 +83,7 @@ Policy Engine::policy_of(const Module* unit) const {
   Policy policy = policy_;
   if (unit == nullptr) {
     // Nothing says when it is used: its parameters are always there.
-    if (preset_row(policy.preset).params_sharded) {
+    if (shards_params(policy, comms_.num_shards())) {
       policy.preset = Preset::kZero2;
       policy.layout = LayoutKind::kFlat;
     }
@@ -131,7 +131,7 @@ void Engine::build_buffers(c10::ScalarType dtype) {
                                                                                      : c10::kFloat);
     group.dtypes.reduce =
         group.trainable ? group.policy.reduce_dtype.value_or(group.dtypes.main) : group.dtypes.main;
-    const bool sharded = preset_row(group.policy.preset).params_sharded;
+    const bool sharded = shards_params(group.policy, comms_.num_shards());
     group.name = units[i] == nullptr       ? "(outside units)"
                  : units[i]->fqn().empty() ? "root"
                                            : units[i]->fqn();
@@ -225,21 +225,22 @@ void Engine::add_buffers(const std::string& name, const std::vector<Parameter*>&
                         .num_buckets = policy.num_buckets,
                         .pad_for_bus = policy.pad_for_bus,
                         .block_elements = policy.block_elements};
-  const bool cut = row.params_sharded || (row.optimizer_sharded && trainable);
+  const bool sharded = shards_params(policy, shards);
+  const bool cut = sharded || (row.optimizer_sharded && trainable);
   if (cut && trainable && policy.optimizer_over_replicas) options.degree *= comms_.num_replicas();
   const bool uncut_layout = options.kind == LayoutKind::kPerParam ||
                             options.kind == LayoutKind::kBlock ||
                             options.kind == LayoutKind::kTensor;
-  if (!cut && uncut_layout) options.kind = LayoutKind::kFlat;
+  if ((!cut || options.degree == 1) && uncut_layout) options.kind = LayoutKind::kFlat;
   const bool buckets =
       options.kind == LayoutKind::kBucket || options.kind == LayoutKind::kBucketPlain;
-  if (row.params_sharded && buckets) {
+  if (sharded && buckets) {
     // A unit is its own bucket.
     options.bucket_elements = std::int64_t{1} << 60;
     options.num_buckets = 0;
   }
   std::vector<std::vector<Parameter*>> parts;
-  if (buckets && !row.params_sharded) {
+  if (buckets && !sharded) {
     // Buckets of the whole list become buffers of their own.
     const UnitLayout whole(unit_params(parameters), options);
     for (const LayoutBucket& bucket : whole.buckets()) {
@@ -267,10 +268,9 @@ void Engine::add_buffers(const std::string& name, const std::vector<Parameter*>&
       if (tried.padding() * 100 < tried.num_elements()) chosen = block;
     }
     auto layout = std::make_shared<const UnitLayout>(unit_params(parts[n]), chosen);
-    const std::string full_name = parts.size() == 1 ? name
-                                  : buckets && !row.params_sharded
-                                      ? fmt::format("{} bucket {}", name, n)
-                                      : fmt::format("{} part {}", name, n);
+    const std::string full_name = parts.size() == 1     ? name
+                                  : buckets && !sharded ? fmt::format("{} bucket {}", name, n)
+                                                        : fmt::format("{} part {}", name, n);
     Buffer buffer;
     buffer.memory = std::make_unique<UnitBuffer>(UnitBuffer::Setup{.name = full_name,
                                                                    .parameters = parts[n],

@@ -27,6 +27,15 @@ const PresetRow& preset_row(Preset preset) {
   SX_CHECK(false, "preset {}", static_cast<int>(preset));
 }
 
+bool shards_params(const Policy& policy, std::int64_t num_shards) {
+  return num_shards > 1 && preset_row(policy.preset).params_sharded;
+}
+
+Accumulate accumulation(const Policy& policy, std::int64_t num_shards) {
+  if (policy.accumulate != Accumulate::kAuto) return policy.accumulate;
+  return num_shards == 1 ? Accumulate::kLocal : preset_row(policy.preset).accumulate;
+}
+
 std::optional<Preset> find_preset(const std::string& name) {
   for (const PresetRow& row : kRows) {
     if (name == row.name) return row.preset;

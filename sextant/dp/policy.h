@@ -105,6 +105,10 @@ struct PresetRow {
   LayoutKind layout;
 };
 const PresetRow& preset_row(Preset preset);
+/// What the policy means on W shards: with one, nothing can be sharded, so parameters stay whole
+/// and microbatches are summed locally unless the policy says otherwise.
+bool shards_params(const Policy& policy, std::int64_t num_shards);
+Accumulate accumulation(const Policy& policy, std::int64_t num_shards);
 /// Errors: empty when no preset has this name.
 std::optional<Preset> find_preset(const std::string& name);
 

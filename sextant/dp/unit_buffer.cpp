@@ -26,7 +26,7 @@ std::int64_t size_of(c10::ScalarType dtype) {
 UnitBuffer::UnitBuffer(Setup setup, DataComms& comms, std::shared_ptr<Arena> arena)
     : setup_(std::move(setup)), comms_(comms), arena_(std::move(arena)) {
   const PresetRow& row = preset_row(policy().preset);
-  params_sharded_ = row.params_sharded;
+  params_sharded_ = shards_params(policy(), comms_.num_shards());
   optimizer_sharded_ = row.optimizer_sharded && trainable();
   over_replicas_ = policy().optimizer_over_replicas && optimizer_sharded_;
   identity_ = policy().compat == LayoutCompat::kSextant;
@@ -117,10 +117,8 @@ void UnitBuffer::allocate() {
     chunk_params_ = chunk_lease_.view(t.param, 0, chunk_.numel);
   }
   if (!trainable()) return;
-  const Accumulate accumulate = policy().accumulate == Accumulate::kAuto
-                                    ? preset_row(policy().preset).accumulate
-                                    : policy().accumulate;
-  local_persistent_ = !params_sharded_ && accumulate == Accumulate::kLocal;
+  local_persistent_ =
+      !params_sharded_ && accumulation(policy(), comms_.num_shards()) == Accumulate::kLocal;
   in_place_ = local_persistent_ && layout().zero_copy();
   if (local_persistent_) local_lease_ = make(full_, t.main, MemoryClass::kGrads, "gradients");
   const Range result = optimizer_sharded_ ? chunk_ : Range{0, gathered_};

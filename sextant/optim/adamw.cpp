@@ -65,13 +65,14 @@ void AdamW::step(std::span<const at::Tensor> grads, double lr) {
   const auto run = [&](const std::vector<std::size_t>& group, double weight_decay) {
     std::vector<at::Tensor> blocks, group_grads, exp_avgs, exp_avg_sqs;
     for (const std::size_t i : group) {
+      if (!grads[i].defined()) continue;
       blocks.push_back(params_[i].block);
       group_grads.push_back(padded_grad(grads[i], params_[i]));
       exp_avgs.push_back(exp_avgs_[i]);
       exp_avg_sqs.push_back(exp_avg_sqs_[i]);
     }
-    if (group.empty()) return;
-    const std::vector<at::Tensor> steps(group.size(), step);
+    if (blocks.empty()) return;
+    const std::vector<at::Tensor> steps(blocks.size(), step);
     at::_fused_adamw_(blocks, group_grads, exp_avgs, exp_avg_sqs, {}, steps, lr, options_.beta1,
                       options_.beta2, weight_decay, options_.eps, /*amsgrad=*/false,
                       /*maximize=*/false);

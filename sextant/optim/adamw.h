@@ -38,7 +38,8 @@ class AdamW {
   AdamW(AdamWOptions options, std::vector<OptimParam> params);
 
   /// One step with rate `lr`. grads[i] belongs to params()[i]: same dtype, contiguous, either of
-  /// its shape or a padded row like its block. Not changed, and nothing behind it is read.
+  /// its shape or a padded row like its block. Not changed, and nothing behind it is read. An
+  /// undefined gradient leaves its parameter and state alone.
   void step(std::span<const at::Tensor> grads, double lr);
 
   std::int64_t num_steps() const { return num_steps_; }

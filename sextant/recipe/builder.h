@@ -37,6 +37,7 @@ class RecipeBuilder {
   Recipe& recipe() { return loaded_.recipe.recipe_; }
 
   void resolve_model(const RecipeSources& sources);
+  void take_launched_ranks();
   void resolve_batches();
   void resolve_schedule();
   void resolve_rest(const RecipeSources& sources);

@@ -58,7 +58,8 @@ std::string type_name() {
   if constexpr (std::is_same_v<T, std::string>) return "string";
   if constexpr (std::is_same_v<T, std::vector<std::string>>) return "list of strings";
   if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) return "list of int";
-  if constexpr (std::is_same_v<T, Bytes>) return "bytes";
+  if constexpr (std::is_same_v<T, Bytes> || std::is_same_v<T, std::optional<Bytes>>) return "bytes";
+  if constexpr (std::is_same_v<T, Switch>) return "bool, int or word";
   if constexpr (std::is_same_v<T, Seconds>) return "duration";
   if constexpr (std::is_same_v<T, SaveInterval>) return "steps or duration";
   return "";
@@ -99,7 +100,8 @@ KeySpec make_key(std::string name, std::string text, Row row, T& (*access)(Recip
   key.resumable = row.resumable;
   key.required = row.required;
   key.path = row.path;
-  key.may_be_auto = row.may_be_auto || std::is_same_v<T, std::optional<std::int64_t>>;
+  key.may_be_auto = row.may_be_auto || std::is_same_v<T, std::optional<std::int64_t>> ||
+                    std::is_same_v<T, std::optional<Bytes>>;
   key.range = row.range.to_string();
   key.read = [look](const Recipe& recipe) {
     const T& value = look(recipe);
@@ -125,7 +127,11 @@ KeySpec make_key(std::string name, std::string text, Row row, T& (*access)(Recip
       return KeySpec::Write::kOutOfRange;
     };
   } else {
-    key.type = row.words.empty() ? type_name<T>() : "one of " + quoted(row.words);
+    const bool list = std::is_same_v<T, std::vector<std::string>>;
+    key.type = row.words.empty()           ? type_name<T>()
+               : list                      ? "list of " + quoted(row.words)
+               : std::is_same_v<T, Switch> ? "bool, int or one of " + quoted(row.words)
+                                           : "one of " + quoted(row.words);
     key.expects = row.words.empty() ? expected(T{}) : key.type;
     if (!key.range.empty()) key.expects += ", " + key.range;
     key.write = [access, range = row.range, words = row.words](Recipe& recipe, const Json& json) {
@@ -133,6 +139,19 @@ KeySpec make_key(std::string name, std::string text, Row row, T& (*access)(Recip
       if (!read_value(json, value)) return KeySpec::Write::kWrongType;
       const Json canonical = write_value(value);
       if (!in_range(range, value, canonical)) return KeySpec::Write::kOutOfRange;
+      if constexpr (std::is_same_v<T, Switch>) {
+        const bool word = canonical.is_string();
+        bool known = !word;
+        for (const std::string& each : words) known = known || each == value.text;
+        if (!known) return KeySpec::Write::kOutOfRange;
+      }
+      if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+        for (const std::string& item : value) {
+          bool known = words.empty();
+          for (const std::string& each : words) known = known || each == item;
+          if (!known) return KeySpec::Write::kOutOfRange;
+        }
+      }
       if constexpr (std::is_same_v<T, std::string>) {
         bool known = words.empty();
         for (const std::string& word : words) known = known || word == value;
@@ -245,6 +264,72 @@ void add_optimization(std::vector<KeySpec>& keys) {
                         .range = {.low = 0, .high = 1}));
 }
 
+void add_dp(std::vector<KeySpec>& keys) {
+  keys.push_back(
+      SX_KEY(parallelism.dp.layout,
+             "how a unit's parameters share a buffer; \"auto\" = that of parallelism.zero",
+             .resumable = true));
+  keys.push_back(SX_KEY(parallelism.dp.order,
+                        "gradients are summed in one fold over all ranks, or over dp_shard, then "
+                        "dp_replicate; \"auto\" = flat if run.deterministic, else nested",
+                        .resumable = true));
+  keys.push_back(SX_KEY(parallelism.dp.accumulate,
+                        "microbatches are summed before the ranks (local) or after (reduced); "
+                        "\"auto\" = that of parallelism.zero",
+                        .resumable = true));
+  keys.push_back(SX_KEY(parallelism.dp.grad_scale,
+                        "one: the loss is divided by all tokens; mean: gradients by the ranks too",
+                        .resumable = true));
+  keys.push_back(SX_KEY(parallelism.dp.main_dtype,
+                        "of masters and main gradients; \"auto\" = fp32, fp64 for fp64 parameters",
+                        .resumable = true));
+  keys.push_back(SX_KEY(parallelism.dp.unused,
+                        "a parameter without a gradient: zero, an error, or left as it is",
+                        .resumable = true));
+  keys.push_back(SX_KEY(parallelism.dp.tie,
+                        "a sharded parameter of two units: an error, or both gather it",
+                        .resumable = true));
+  keys.push_back(
+      SX_KEY(parallelism.dp.prefetch_bytes,
+             "gathered parameters held at a time, those fetched ahead included; 0 = none "
+             "ahead",
+             .range = kNotNegative, .resumable = true, .default_value = "\"auto\" (two units)"));
+  keys.push_back(SX_KEY(parallelism.dp.unit_cap, "larger units get several buffers",
+                        .range = kPositive, .resumable = true));
+  keys.push_back(SX_KEY(parallelism.dp.bucket_elements, "elements at which a bucket closes",
+                        .range = kPositive, .resumable = true,
+                        .default_value = "\"auto\" (the larger of 40,000,000 and 1,000,000 x "
+                                         "dp_shard)"));
+  keys.push_back(SX_KEY(parallelism.dp.num_buckets, "about this many buckets instead; 0 = by size",
+                        .range = kNotNegative, .resumable = true));
+  keys.push_back(SX_KEY(parallelism.dp.pad_for_bus, "buckets end at multiples of 65,536 elements",
+                        .resumable = true));
+  keys.push_back(SX_KEY(parallelism.dp.overlap_reduce, "reduce a unit while the next goes backward",
+                        .resumable = true));
+  keys.push_back(SX_KEY(parallelism.dp.overlap_param_gather,
+                        "gather updated parameters during the next forward", .resumable = true));
+  keys.push_back(SX_KEY(parallelism.dp.wire,
+                        "16-bit gradients: by the transport's sum, or exchanged and summed in fp32",
+                        .resumable = true));
+  keys.push_back(SX_KEY(parallelism.dp.separate_comms,
+                        "gathers and reductions have communicators of their own",
+                        .resumable = true));
+  keys.push_back(SX_KEY(parallelism.dp.compat, "whose rules of buckets and alignment are used",
+                        .resumable = true));
+
+  keys.push_back(SX_KEY(activation_checkpoint.mode,
+                        "what backward computes again instead of keeping it: nothing, some "
+                        "operations, whole blocks",
+                        .resumable = true));
+  keys.push_back(SX_KEY(activation_checkpoint.every, "only every n-th block", .range = kPositive,
+                        .resumable = true));
+  keys.push_back(SX_KEY(activation_checkpoint.first, "only the first n blocks; 0 = all",
+                        .range = kNotNegative, .resumable = true));
+  keys.push_back(SX_KEY(activation_checkpoint.ops,
+                        "operations of mode \"selective\"; empty = all of them",
+                        .words = {"attn_core", "mlp_act", "norm"}, .resumable = true));
+}
+
 void add_training(std::vector<KeySpec>& keys) {
   keys.push_back(SX_KEY(training.steps, "optimizer steps; give this or training.tokens",
                         .range = {.low = 1, .high = 1e12}, .resumable = true, .required = true));
@@ -258,11 +343,16 @@ void add_training(std::vector<KeySpec>& keys) {
                         .aliases = {"training.local_batch_size"}, .resumable = true));
   keys.push_back(SX_KEY(training.global_batch_size, "sequences in an optimizer step over all ranks",
                         .range = {.low = 1, .high = 1 << 24}, .may_be_auto = true, .required = true,
-                        .default_value = "\"auto\" (micro_batch_size x dp_replicate)"));
+                        .default_value = "\"auto\" (micro_batch_size x dp_replicate x dp_shard)"));
   keys.push_back(SX_KEY(training.grad_clip, "largest norm of the gradient; 0 = no clipping",
                         .range = kNotNegative, .aliases = {"training.max_norm"}));
   keys.push_back(SX_KEY(training.dtype, "type of the computation",
                         .aliases = {"training.mixed_precision_param"}));
+  keys.push_back(SX_KEY(training.param_dtype,
+                        "parameters are gathered and kept in; \"auto\" = fp32, fp64 for fp64"));
+  keys.push_back(SX_KEY(training.reduce_dtype,
+                        "gradients are sent in; \"auto\" = parallelism.dp.main_dtype",
+                        .aliases = {"training.mixed_precision_reduce"}));
   keys.push_back(
       SX_KEY(training.nonfinite,
              "at a loss or gradient that is not finite: stop (exit 7) or skip the step"));
@@ -298,9 +388,19 @@ void add_training(std::vector<KeySpec>& keys) {
   keys.push_back(SX_KEY(parallelism.topology,
                         "file that says which ranks share a node and an island, or \"auto\"",
                         .cosmetic = true, .path = true));
-  keys.push_back(
-      SX_KEY(parallelism.zero,
-             "what is sharded over data-parallel ranks; this version has \"ddp\" (nothing)"));
+  keys.push_back(SX_KEY(parallelism.zero,
+                        "what is sharded over dp_shard: nothing (ddp), optimizer state (zero1), "
+                        "gradients too (zero2), parameters too (fsdp1 flat, fsdp2 by parameter)",
+                        .resumable = true));
+  keys.push_back(SX_KEY(parallelism.reshard_after_forward,
+                        "give a unit's gathered parameters back between forward and backward; a "
+                        "number: keep them within groups of so many ranks; \"fits\": keep what "
+                        "fits; \"auto\": true, but for the last unit",
+                        .words = {"auto", "fits"},
+                        .aliases = {"parallelism.fsdp_reshard_after_forward"}, .resumable = true));
+  keys.push_back(SX_KEY(parallelism.optimizer_over_replicas,
+                        "shard optimizer state over dp_replicate too", .resumable = true));
+  add_dp(keys);
 
   keys.push_back(SX_KEY(checkpoint.dir, "folder of the checkpoints",
                         .aliases = {"checkpoint.folder"}, .cosmetic = true, .path = true,
@@ -355,12 +455,17 @@ void add_outputs(std::vector<KeySpec>& keys) {
                         .range = kNotNegative, .cosmetic = true));
   keys.push_back(SX_KEY(metrics.eval_steps, "global batches of an evaluation; 0 = the whole split",
                         .range = kNotNegative, .cosmetic = true));
-  keys.push_back(SX_KEY(comm.transport,
-                        "how ranks talk; \"auto\" = mpi under mpirun, tcp under torchrun, Slurm and "
-                        "sextant launch, else threads of this process",
-                        .resumable = true));
+  keys.push_back(
+      SX_KEY(comm.transport,
+             "how ranks talk; \"auto\" = mpi under mpirun, tcp under torchrun, Slurm and "
+             "sextant launch, else threads of this process",
+             .resumable = true));
   keys.push_back(SX_KEY(comm.init_timeout, "longest wait until all ranks have come together",
                         .range = {.low = 0, .low_open = true}, .resumable = true));
+  keys.push_back(SX_KEY(comm.debug,
+                        "find mistakes in buffers: fill reused ones with NaN, wait at random, look "
+                        "for late writes",
+                        .words = {"poison", "delay", "check"}, .cosmetic = true));
   keys.push_back(SX_KEY(comm.timeout, "longest wait for another rank",
                         .range = {.low = 0, .low_open = true}, .resumable = true));
   keys.push_back(SX_KEY(comm.first_timeout, "the same during a rank's first step",

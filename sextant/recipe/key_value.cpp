@@ -147,6 +147,27 @@ bool read_value(const Json& json, std::optional<std::int64_t>& out) {
   return read_value(json, out.emplace());
 }
 
+bool read_value(const Json& json, std::optional<Bytes>& out) {
+  if (json.is_string() && json.get_ref<const std::string&>() == "auto") {
+    out.reset();
+    return true;
+  }
+  return read_value(json, out.emplace());
+}
+
+bool read_value(const Json& json, Switch& out) {
+  if (json.is_boolean()) {
+    out.text = json.get<bool>() ? "true" : "false";
+  } else if (json.is_number_integer()) {
+    out.text = fmt::format("{}", json.get<std::int64_t>());
+  } else if (json.is_string()) {
+    out.text = json.get<std::string>();
+  } else {
+    return false;
+  }
+  return true;
+}
+
 Json write_value(bool value) { return value; }
 Json write_value(std::int64_t value) { return value; }
 Json write_value(std::uint64_t value) {
@@ -180,6 +201,18 @@ Json write_value(const std::optional<std::int64_t>& value) {
   return value ? Json(*value) : Json("auto");
 }
 
+Json write_value(const std::optional<Bytes>& value) {
+  return value ? write_value(*value) : Json("auto");
+}
+
+Json write_value(const Switch& value) {
+  if (value.text == "true" || value.text == "false") return value.text == "true";
+  const bool digits =
+      !value.text.empty() && value.text.find_first_not_of("0123456789") == std::string::npos;
+  if (digits && value.text.size() < 18) return std::int64_t{std::stoll(value.text)};
+  return value.text;
+}
+
 const char* expected(const bool&) { return "true or false"; }
 const char* expected(const std::int64_t&) { return "a whole number, or a string such as \"300B\""; }
 const char* expected(const std::uint64_t&) { return "a whole number from 0"; }
@@ -193,6 +226,10 @@ const char* expected(const SaveInterval&) {
   return "steps or a duration, such as \"1000 steps\" or \"30min\"";
 }
 const char* expected(const std::optional<std::int64_t>&) { return "a whole number or \"auto\""; }
+const char* expected(const std::optional<Bytes>&) {
+  return "a size with its unit, such as \"64MiB\", or \"auto\"";
+}
+const char* expected(const Switch&) { return "true, false, a whole number or a word"; }
 
 std::optional<double> as_number(const Json& canonical) {
   if (canonical.is_number()) return canonical.get<double>();

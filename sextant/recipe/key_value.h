@@ -39,7 +39,48 @@ struct EnumWords<NonFinite> {
 };
 template <>
 struct EnumWords<Zero> {
-  static constexpr std::array kWords{"ddp"};
+  static constexpr std::array kWords{"ddp", "zero1", "zero2", "fsdp1", "fsdp2"};
+};
+template <>
+struct EnumWords<DtypeOrAuto> {
+  static constexpr std::array kWords{"auto", "fp32", "fp64", "bf16"};
+};
+template <>
+struct EnumWords<DpLayout> {
+  static constexpr std::array kWords{"auto",      "bucket", "bucket_plain", "flat",
+                                     "per_param", "block",  "tensor"};
+};
+template <>
+struct EnumWords<DpOrder> {
+  static constexpr std::array kWords{"auto", "flat", "nested"};
+};
+template <>
+struct EnumWords<DpAccumulate> {
+  static constexpr std::array kWords{"auto", "local", "reduced"};
+};
+template <>
+struct EnumWords<DpGradScale> {
+  static constexpr std::array kWords{"one", "mean"};
+};
+template <>
+struct EnumWords<DpUnused> {
+  static constexpr std::array kWords{"zero", "strict", "keep"};
+};
+template <>
+struct EnumWords<DpTie> {
+  static constexpr std::array kWords{"error", "merge_units"};
+};
+template <>
+struct EnumWords<DpWire> {
+  static constexpr std::array kWords{"reduce_dtype", "a2a_fp32"};
+};
+template <>
+struct EnumWords<DpCompat> {
+  static constexpr std::array kWords{"sextant", "torch", "megatron"};
+};
+template <>
+struct EnumWords<RecomputeMode> {
+  static constexpr std::array kWords{"none", "selective", "full"};
 };
 template <>
 struct EnumWords<TransportKind> {
@@ -81,6 +122,8 @@ bool read_value(const Json& json, Bytes& out);
 bool read_value(const Json& json, Seconds& out);
 bool read_value(const Json& json, SaveInterval& out);
 bool read_value(const Json& json, std::optional<std::int64_t>& out);
+bool read_value(const Json& json, std::optional<Bytes>& out);
+bool read_value(const Json& json, Switch& out);
 
 /// The canonical form: reading it gives the same value. Written to recipe.resolved.toml and hashed.
 Json write_value(bool value);
@@ -94,6 +137,8 @@ Json write_value(Bytes value);
 Json write_value(Seconds value);
 Json write_value(SaveInterval value);
 Json write_value(const std::optional<std::int64_t>& value);
+Json write_value(const std::optional<Bytes>& value);
+Json write_value(const Switch& value);
 
 /// What a wrong value should have been: "a whole number", "a size with unit, such as \"64MiB\"".
 const char* expected(const bool&);
@@ -107,6 +152,8 @@ const char* expected(const Bytes&);
 const char* expected(const Seconds&);
 const char* expected(const SaveInterval&);
 const char* expected(const std::optional<std::int64_t>&);
+const char* expected(const std::optional<Bytes>&);
+const char* expected(const Switch&);
 
 /// The value as a number, to compare with a range; nothing for types without an order.
 std::optional<double> as_number(const Json& canonical);

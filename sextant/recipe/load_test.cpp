@@ -229,7 +229,7 @@ TEST(RecipeRules, JoinedKeysAreChecked) {
       {5, {{"model.preset", "mixtral-8x7b"}}},
       {4, {{"training.tokens", "12345678"}}},
       {4, {{"model.preset", "gpt2-124m"}}},
-      {3, {{"parallelism.zero", "fsdp2"}}},
+      {3, {{"parallelism.zero", "zero3"}}},
   };
   for (const Case& one : cases) {
     const LoadedRecipe loaded = load_recipe({.preset = "tiny", .sets = one.sets});

@@ -19,8 +19,18 @@ namespace sx {
 enum class Decay { kCosine, kLinear, kSqrt, kConstant };
 enum class Dtype { kFp32, kFp64, kBf16 };
 enum class NonFinite { kHalt, kSkip };
-enum class Zero { kDdp };
 enum class ThreadsProgress { kWait, kThread };
+enum class Zero { kDdp, kZero1, kZero2, kFsdp1, kFsdp2 };
+enum class DtypeOrAuto { kAuto, kFp32, kFp64, kBf16 };
+enum class DpLayout { kAuto, kBucket, kBucketPlain, kFlat, kPerParam, kBlock, kTensor };
+enum class DpOrder { kAuto, kFlat, kNested };
+enum class DpAccumulate { kAuto, kLocal, kReduced };
+enum class DpGradScale { kOne, kMean };
+enum class DpUnused { kZero, kStrict, kKeep };
+enum class DpTie { kError, kMergeUnits };
+enum class DpWire { kReduceDtype, kA2aFp32 };
+enum class DpCompat { kSextant, kTorch, kMegatron };
+enum class RecomputeMode { kNone, kSelective, kFull };
 enum class TransportKind { kAuto, kSolo, kThreads, kTcp, kMpi, kNccl };
 enum class OnLimit { kKeep, kDrop };
 enum class TokenizerKind { kAuto, kTiktoken, kSextant, kBytes };
@@ -90,8 +100,37 @@ struct TrainingKeys {
   std::int64_t global_batch_size = 0;  ///< resolved from "auto": micro_batch_size * dp_replicate
   double grad_clip = 1.0;              ///< 0 = off
   Dtype dtype = Dtype::kFp32;
+  DtypeOrAuto param_dtype = DtypeOrAuto::kAuto;   ///< auto: fp32, fp64 when dtype is fp64
+  DtypeOrAuto reduce_dtype = DtypeOrAuto::kAuto;  ///< auto: that of the main gradients
   NonFinite nonfinite = NonFinite::kHalt;
   std::int64_t max_skip_steps = 0;
+};
+
+/// true, false, a number, or a word.
+struct Switch {
+  std::string text = "auto";  ///< "true", "4", "fits", ...
+  friend bool operator==(const Switch&, const Switch&) = default;
+};
+
+/// The engine's choices (sextant/dp/policy.h).
+struct DpKeys {
+  DpLayout layout = DpLayout::kAuto;
+  DpOrder order = DpOrder::kAuto;  ///< auto: flat if run.deterministic, else nested
+  DpAccumulate accumulate = DpAccumulate::kAuto;
+  DpGradScale grad_scale = DpGradScale::kOne;
+  DtypeOrAuto main_dtype = DtypeOrAuto::kAuto;
+  DpUnused unused = DpUnused::kZero;
+  DpTie tie = DpTie::kError;
+  std::optional<Bytes> prefetch_bytes;  ///< empty = two units
+  Bytes unit_cap{std::int64_t{2} << 30};
+  std::optional<std::int64_t> bucket_elements;  ///< empty = max(40,000,000, 1,000,000 x dp_shard)
+  std::int64_t num_buckets = 0;
+  bool pad_for_bus = false;
+  bool overlap_reduce = true;
+  bool overlap_param_gather = true;
+  DpWire wire = DpWire::kReduceDtype;
+  bool separate_comms = true;
+  DpCompat compat = DpCompat::kSextant;
 };
 
 struct ParallelismKeys {
@@ -105,7 +144,20 @@ struct ParallelismKeys {
   std::int64_t etp = 1;
   std::string rank_order = "default";
   std::string topology = "auto";  ///< "auto" or a path
-  Zero zero = Zero::kDdp;
+  Zero zero = Zero::kFsdp2;
+  Switch reshard_after_forward;
+  bool optimizer_over_replicas = false;
+  DpKeys dp;
+
+  /// Ranks that read different data.
+  std::int64_t data_ranks() const { return dp_replicate * dp_shard.value_or(1); }
+};
+
+struct ActivationCheckpointKeys {
+  RecomputeMode mode = RecomputeMode::kNone;
+  std::int64_t every = 1;
+  std::int64_t first = 0;
+  std::vector<std::string> ops;  ///< empty = all of them
 };
 
 /// "1000 steps", a duration, or 0 = only at the end.
@@ -157,6 +209,7 @@ struct CommKeys {
   Seconds first_timeout{1800};
   std::int64_t flight_records = 4096;
   ThreadsProgress threads_progress = ThreadsProgress::kWait;
+  std::vector<std::string> debug;  ///< "poison", "delay", "check"
 };
 
 struct CrawlSelectKeys {
@@ -196,6 +249,7 @@ struct Recipe {
   LrSchedulerKeys lr_scheduler;
   TrainingKeys training;
   ParallelismKeys parallelism;
+  ActivationCheckpointKeys activation_checkpoint;
   CheckpointKeys checkpoint;
   DataKeys data;
   TokenizerKeys tokenizer;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "sextant/base/env.h"
 #include "sextant/base/thread_pool.h"
 #include "sextant/recipe/builder.h"
 #include "sextant/recipe/model_shape.h"
@@ -114,9 +115,23 @@ void RecipeBuilder::resolve_model(const RecipeSources&) {
   }
 }
 
+/// dp_shard is what the other degrees leave of the ranks that a launcher has started.
+void RecipeBuilder::take_launched_ranks() {
+  ParallelismKeys& parallelism = recipe().parallelism;
+  if (given("parallelism.dp_shard")) return;
+  const auto facts = env::detect_launcher();
+  if (!facts.ok() || facts->world_size <= 1) return;
+  const std::int64_t others =
+      parallelism.dp_replicate * parallelism.cp * parallelism.tp * parallelism.pp;
+  if (facts->world_size % others != 0) return;
+  parallelism.dp_shard = facts->world_size / others;
+  derived("parallelism.dp_shard");
+}
+
 void RecipeBuilder::resolve_batches() {
   TrainingKeys& training = recipe().training;
-  const std::int64_t ranks = recipe().parallelism.dp_replicate;
+  take_launched_ranks();
+  const std::int64_t ranks = recipe().parallelism.data_ranks();
   const std::int64_t together = training.micro_batch_size * ranks;
   if (!given("training.global_batch_size")) {
     training.global_batch_size = together;
@@ -125,7 +140,7 @@ void RecipeBuilder::resolve_batches() {
     const std::int64_t up = (training.global_batch_size + together - 1) / together * together;
     fault(15,
           fmt::format("training.global_batch_size = {} is no multiple of micro_batch_size x "
-                      "dp_replicate = {} x {}",
+                      "data-parallel ranks = {} x {}",
                       training.global_batch_size, training.micro_batch_size, ranks),
           "training.global_batch_size", "every rank runs the same number of microbatches",
           fmt::format("--set training.global_batch_size={}", up));
@@ -209,10 +224,10 @@ void RecipeBuilder::resolve_rest(const RecipeSources& sources) {
     fault(3, fmt::format("data.split = \"{}\" is no split", all.data.split), "data.split",
           "three weights, training, validation, test, such as \"969,30,1\"");
   }
-  if (all.comm.transport == TransportKind::kSolo && all.parallelism.dp_replicate > 1) {
+  if (all.comm.transport == TransportKind::kSolo && all.parallelism.data_ranks() > 1) {
     fault(10,
           fmt::format("comm.transport = \"solo\" has one rank, parallelism asks for {}",
-                      all.parallelism.dp_replicate),
+                      all.parallelism.data_ranks()),
           "comm.transport", "world size = product of the parallel degrees",
           "--set comm.transport=threads");
   }

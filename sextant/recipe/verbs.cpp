@@ -304,7 +304,7 @@ Verb train_verb() {
       .inputs = "",
       .recipe = kOptionalRecipe,
       .groups = {"run", "log", "model", "optimizer", "lr_scheduler", "training", "parallelism",
-                 "checkpoint", "data", "tokenizer", "metrics", "comm"},
+                 "activation_checkpoint", "checkpoint", "data", "tokenizer", "metrics", "comm"},
       .flags = {{.name = "resume", .text = "go on in --out from the newest whole checkpoint"},
                 {.name = "eval-only", .text = "load the checkpoint, evaluate, and stop"},
                 {.name = "explain-step", .text = "print what one step does, in order, and stop"}},

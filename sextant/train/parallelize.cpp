@@ -1,59 +1,73 @@
 // The order in which the axes of the mesh are applied to a model, top to bottom. So far there is
-// one axis, data parallelism with replicated parameters; the others enter between construction and
-// data parallelism.
+// data parallelism, replicated and sharded; the others enter between construction and the engine.
 
 #include "sextant/train/parallelize.h"
 
 #include "sextant/base/check.h"
-#include "sextant/tensor/padded.h"
+#include "sextant/train/dp_policy.h"
 #include "sextant/train/model_setup.h"
 
 namespace sx {
+namespace {
 
-std::vector<NamedTensor> ParallelModel::parameters() {
-  std::vector<NamedTensor> named;
-  for (Parameter* parameter : decoder->parameters()) {
-    named.push_back({parameter->fqn, parameter->tensor.detach()});
-  }
-  return named;
+bool skipped(const OwnedPart& part, bool to_write) {
+  return to_write && (!part.writer || (part.begin == part.end && part.parameter->numel() > 0));
 }
 
-std::vector<NamedTensor> ParallelModel::optimizer_state() const {
-  std::vector<NamedTensor> named;
-  for (const OptimParam& param : optimizer->params()) {
-    named.push_back({"optim." + param.name + ".exp_avg", optimizer->exp_avg(param.name)});
-    named.push_back({"optim." + param.name + ".exp_avg_sq", optimizer->exp_avg_sq(param.name)});
-  }
-  return named;
+TensorPart part_of(const std::string& name, const OwnedPart& part, const at::Tensor& padded) {
+  return {name, part.parameter->shape, part.begin, padded.narrow(0, 0, part.end - part.begin)};
 }
 
-std::vector<NamedTensor> ParallelModel::gradients() const {
-  std::vector<NamedTensor> named;
-  for (std::size_t i = 0; i < grads->slots().size(); ++i) {
-    named.push_back({grads->slots()[i].parameter->fqn, grads->grad(i)});
+}  // namespace
+
+std::vector<TensorPart> ParallelModel::parameters(bool to_write) const {
+  std::vector<TensorPart> parts;
+  for (const OwnedPart& part : engine->owned()) {
+    if (!skipped(part, to_write)) parts.push_back(part_of(part.parameter->fqn, part, part.master));
   }
-  return named;
+  return parts;
+}
+
+std::vector<TensorPart> ParallelModel::optimizer_state(bool to_write) const {
+  std::vector<TensorPart> parts;
+  for (const OwnedPart& part : engine->owned()) {
+    if (skipped(part, to_write)) continue;
+    const std::string& name = part.parameter->fqn;
+    parts.push_back(part_of("optim." + name + ".exp_avg", part, optimizer->exp_avg(name)));
+    parts.push_back(part_of("optim." + name + ".exp_avg_sq", part, optimizer->exp_avg_sq(name)));
+  }
+  return parts;
+}
+
+void ParallelModel::update(double lr) {
+  std::vector<at::Tensor> grads;
+  const std::vector<OwnedPart>& parts = engine->owned();
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    grads.push_back(engine->updates(i) ? parts[i].grad : at::Tensor());
+  optimizer->step(grads, lr);
+  engine->commit();
 }
 
 ParallelModel parallelize(const ModelShape& shape, RunContext& run) {
   const Recipe& recipe = run.recipe;
+  const Policy policy = dp_policy(recipe);
   ParallelModel model;
   model.decoder = std::make_unique<Decoder>(shape, decoder_options(recipe.training.dtype));
-  model.decoder->allocate(param_dtype(recipe.training.dtype));
-  init_parameters(*model.decoder, recipe.run.seed);
+  model.decoder->apply(recompute_plan(recipe));
+  model.comms =
+      std::make_unique<DataComms>(run.world, recipe.parallelism.dp_replicate,
+                                  recipe.parallelism.dp_shard.value_or(1), policy.separate_comms);
+  model.engine = std::make_unique<Engine>(*model.decoder, *model.comms, policy,
+                                          param_dtype(recipe.training.dtype),
+                                          Arena::make(arena_debug(recipe)));
+  model.engine->init_parameters(recipe.run.seed);
   SX_CHECK(uninitialized_parameters(*model.decoder).empty(), "parameter {} was not initialised",
            uninitialized_parameters(*model.decoder).front());
 
-  model.grads = std::make_unique<MainGrads>(*model.decoder);
-  switch (recipe.parallelism.zero) {
-    case Zero::kDdp: model.ddp = std::make_unique<Ddp>(*model.grads, run.world); break;
-  }
-
   std::vector<OptimParam> params;
-  for (const GradSlot& slot : model.grads->slots()) {
-    const Parameter& parameter = *slot.parameter;
+  for (const OwnedPart& part : model.engine->owned()) {
     params.push_back(
-        {parameter.fqn, padded_block(parameter.tensor), parameter.shape, parameter.decay});
+        {part.parameter->fqn, part.master, {part.end - part.begin}, part.parameter->decay});
   }
   const OptimizerKeys& keys = recipe.optimizer;
   model.optimizer =

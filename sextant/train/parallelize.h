@@ -3,12 +3,12 @@
 #include <memory>
 #include <vector>
 
-#include "sextant/dp/ddp.h"
+#include "sextant/ckpt/checkpoint.h"
+#include "sextant/dp/data_comms.h"
+#include "sextant/dp/engine.h"
 #include "sextant/nn/decoder.h"
-#include "sextant/nn/main_grads.h"
 #include "sextant/optim/adamw.h"
 #include "sextant/shape/model_shape.h"
-#include "sextant/shard/named_tensor.h"
 #include "sextant/train/run_context.h"
 
 namespace sx {
@@ -17,20 +17,21 @@ namespace sx {
 /// order, so hooks go before what they hook into.
 struct ParallelModel {
   std::unique_ptr<Decoder> decoder;
-  std::unique_ptr<MainGrads> grads;
-  std::unique_ptr<Ddp> ddp;
+  std::unique_ptr<DataComms> comms;
+  std::unique_ptr<Engine> engine;
   std::unique_ptr<AdamW> optimizer;
 
-  /// Parameters under their names, in checkpoint order.
-  std::vector<NamedTensor> parameters();
-  /// "optim.<name>.exp_avg" and ".exp_avg_sq" of every parameter.
-  std::vector<NamedTensor> optimizer_state() const;
-  /// Main gradients under their parameters' names.
-  std::vector<NamedTensor> gradients() const;
+  /// This rank's parts of the parameters, in checkpoint order, as views of the masters; empty ones
+  /// too. With `to_write` only those it has to write.
+  std::vector<TensorPart> parameters(bool to_write = false) const;
+  /// "optim.<name>.exp_avg" and ".exp_avg_sq" likewise.
+  std::vector<TensorPart> optimizer_state(bool to_write = false) const;
+  /// The optimizer over this rank's masters and gradients, then parameters to all who need them.
+  void update(double lr);
 };
 
 /// Builds the model, applies the axes in one fixed order and initialises it from run.seed; the same
-/// initial weights on every mesh. The only place where axes meet.
+/// initial weights on every mesh. The only place where axes meet. Collective.
 ParallelModel parallelize(const ModelShape& shape, RunContext& run);
 
 }  // namespace sx

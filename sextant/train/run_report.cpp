@@ -76,18 +76,19 @@ nlohmann::ordered_json write_run_report(const RunFolder& folder, const ResolvedR
                                         const RunOutcome& outcome,
                                         const std::vector<std::string>& command) {
   TrainReport report;
-  report.facts = make_page_facts("Training run",
-                                 fmt::format("{}, {} parameters, dp_replicate {}", shape.name,
-                                             format_count(static_cast<double>(num_params(shape))),
-                                             recipe->parallelism.dp_replicate),
-                                 outcome.seconds, command);
+  report.facts =
+      make_page_facts("Training run",
+                      fmt::format("{}, {} parameters, {} data-parallel ranks", shape.name,
+                                  format_count(static_cast<double>(num_params(shape))),
+                                  recipe->parallelism.data_ranks()),
+                      outcome.seconds, command);
 
   if (recipe->metrics.jsonl) {
     auto metrics = read_metrics(folder.file("metrics.jsonl"));
     if (!metrics.ok()) throw_io(metrics.error());
     report.metrics = std::move(*metrics);
   }
-  for (std::int64_t rank = 0; rank < recipe->parallelism.dp_replicate; ++rank) {
+  for (std::int64_t rank = 0; rank < recipe->parallelism.data_ranks(); ++rank) {
     auto traces = read_step_traces(folder.file(step_trace_name(rank)));
     if (!traces.ok()) throw_io(traces.error());
     report.ranks.push_back(std::move(*traces));
@@ -123,7 +124,7 @@ nlohmann::ordered_json write_run_report(const RunFolder& folder, const ResolvedR
 int intra_op_threads(const Recipe& recipe) {
   if (recipe.run.deterministic) return 1;
   return static_cast<int>(
-      std::max<std::int64_t>(1, recipe.run.threads / recipe.parallelism.dp_replicate));
+      std::max<std::int64_t>(1, recipe.run.threads / recipe.parallelism.data_ranks()));
 }
 
 std::map<std::string, std::string> read_tokenizer_files(const fs::path& path) {

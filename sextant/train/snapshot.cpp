@@ -30,16 +30,16 @@ void TrainProgress::add_step(std::int64_t step_tokens, bool skipped) {
 
 CheckpointContent make_snapshot(ParallelModel& model, const Loader& loader,
                                 const TrainProgress& progress, const std::string& fingerprint,
-                                const std::map<std::string, std::string>& files,
-                                std::int64_t dp_replicate) {
+                                const std::map<std::string, std::string>& files) {
   CheckpointContent content;
   content.step = progress.step;
   content.tokens = progress.tokens;
   content.samples = static_cast<std::int64_t>(loader.state().position);
   content.fingerprint = fingerprint;
-  content.mesh = {{"dp_replicate", dp_replicate}};
-  content.model = model.parameters();
-  content.optim = model.optimizer_state();
+  content.mesh = {{"dp_replicate", model.comms->num_replicas()},
+                  {"dp_shard", model.comms->num_shards()}};
+  content.model_parts = model.parameters(/*to_write=*/true);
+  content.optim_parts = model.optimizer_state(/*to_write=*/true);
   content.states["loader"] = loader.state().to_json();
   content.states["trainer"] = {{"step", progress.step},
                                {"tokens", progress.tokens},
@@ -52,9 +52,10 @@ CheckpointContent make_snapshot(ParallelModel& model, const Loader& loader,
 
 TrainProgress restore_snapshot(const Checkpoint& checkpoint, ParallelModel& model, Loader& loader) {
   const char* names_rule = "a checkpoint holds exactly the tensors of the model it is loaded into";
-  const auto weights = checkpoint.load_into(model.parameters());
+  const auto weights = checkpoint.load_parts(model.parameters());
   if (!weights.ok()) fail_restore(weights.error(), checkpoint, 21, names_rule);
-  const auto moments = checkpoint.load_into(model.optimizer_state(), "optim.");
+  model.engine->publish();
+  const auto moments = checkpoint.load_parts(model.optimizer_state(), "optim.");
   if (!moments.ok()) fail_restore(moments.error(), checkpoint, 21, names_rule);
 
   const auto loader_json = checkpoint.state("loader");

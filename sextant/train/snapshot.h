@@ -28,8 +28,7 @@ struct TrainProgress {
 /// `files`: further files by relative path (recipe.resolved.toml, model.json, tokenizer/...).
 CheckpointContent make_snapshot(ParallelModel& model, const Loader& loader,
                                 const TrainProgress& progress, const std::string& fingerprint,
-                                const std::map<std::string, std::string>& files,
-                                std::int64_t dp_replicate);
+                                const std::map<std::string, std::string>& files);
 
 /// Puts a checkpoint into model, optimizer and loader. Every rank calls it.
 /// Errors:  ConfigError SX2-021 (names missing or unexpected), SX2-033 (data plan changed),

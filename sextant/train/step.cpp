@@ -113,6 +113,7 @@ double fold_in_batch_order(Communicator& world, const std::vector<double>& per_m
 StepResult train_step(RunContext& run, ParallelModel& model, Loader& loader, std::int64_t step,
                       double lr, StepWishes wishes) {
   run.recorder.begin_step(step);
+  run.world.session().begin_step(step);
   StepResult result;
   const std::vector<Microbatch> microbatches = load_microbatches(run, model, loader);
   const StepHeader header = exchange_header(run, microbatches, wishes);
@@ -121,11 +122,12 @@ StepResult train_step(RunContext& run, ParallelModel& model, Loader& loader, std
   result.wishes = header.wishes;
   const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(header.loss_tokens, 1));
 
-  model.ddp->begin_step();
+  model.engine->begin_step();
   std::vector<double> loss_sums;
   for (std::size_t i = 0; i < microbatches.size(); ++i) {
     const Microbatch& m = microbatches[i];
     at::Tensor loss;
+    model.engine->begin_microbatch(i + 1 == microbatches.size());
     {
       auto span = run.recorder.span(StepPhase::kForward);
       loss = cross_entropy_sum(model.decoder->forward(m.input), m.targets_BS, m.loss_mask_BS,
@@ -133,34 +135,32 @@ StepResult train_step(RunContext& run, ParallelModel& model, Loader& loader, std
       loss_sums.push_back(loss.item<double>());
     }
     auto span = run.recorder.span(StepPhase::kBackward);
-    model.ddp->backward(loss, scale, i + 1 == microbatches.size());
+    model.engine->backward(loss, scale);
   }
   {
     auto span = run.recorder.span(StepPhase::kGradSync);
-    model.ddp->finish_grads();
+    model.engine->finish_grads();
     result.loss = fold_in_batch_order(run.world, loss_sums) * scale;
   }
 
   {
     auto span = run.recorder.span(StepPhase::kClip);
-    const std::vector<NamedTensor> grads = model.gradients();
-    const GradNorm norm = grad_norm(grads, run.world);
+    const GradNorm norm = model.engine->step_sums().norm;
     result.grad_norm = norm.norm;
     result.nonfinite = !norm.finite || !std::isfinite(result.loss);
-    if (!result.nonfinite) clip_grads(grads, norm.norm, run.recipe.training.grad_clip);
+    if (!result.nonfinite) model.engine->clip(norm.norm, run.recipe.training.grad_clip);
   }
   if (!result.nonfinite) {
     auto span = run.recorder.span(StepPhase::kOptimizer);
-    std::vector<at::Tensor> blocks;
-    for (std::size_t i = 0; i < model.grads->slots().size(); ++i)
-      blocks.push_back(model.grads->block(i));
-    model.optimizer->step(blocks, lr);
+    model.update(lr);
   }
 
-  if (run.world.degree() > 1) {
-    run.recorder.add_comm("dp_replicate", "all_reduce",
-                          {.count = model.ddp->num_buckets(), .bytes = model.ddp->reduce_bytes()});
+  for (const TrafficRow& row : run.world.session().traffic()) {
+    run.recorder.add_comm(row.axis.to_string(), to_string(row.op),
+                          {.count = row.traffic.calls, .bytes = row.traffic.bytes});
   }
+  run.world.session().reset_traffic();
+  run.world.session().end_step();
   StepTrace& trace = result.trace = run.recorder.end_step();
   const auto seq_len = microbatches.front().batch.seq_len();
   for (const Microbatch& m : microbatches) trace.tokens += m.batch.num_rows() * seq_len;

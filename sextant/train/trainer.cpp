@@ -281,15 +281,15 @@ class RankTrainer {
 
   void save() {
     const CheckpointKeys& keys = plan_.recipe.checkpoint;
-    const auto report = save_checkpoint(
-        plan_.checkpoint_root,
-        make_snapshot(model_, loader_, progress_, plan_.options.recipe.fingerprint(),
-                      plan_.checkpoint_files, run_.world.degree()),
-        run_.world,
-        {.run_id = "run",
-         .keep = keys.keep,
-         .keep_every = keys.keep_every,
-         .loaded_from = plan_.resume_from.value_or(fs::path())});
+    const auto report =
+        save_checkpoint(plan_.checkpoint_root,
+                        make_snapshot(model_, loader_, progress_,
+                                      plan_.options.recipe.fingerprint(), plan_.checkpoint_files),
+                        run_.world,
+                        {.run_id = "run",
+                         .keep = keys.keep,
+                         .keep_every = keys.keep_every,
+                         .loaded_from = plan_.resume_from.value_or(fs::path())});
     if (!report.ok()) throw IoError(to_diagnostic(report.error(), kDiskNext));
     save_clock_.saved();
     if (run_.world.coord() == 0) {
@@ -330,6 +330,7 @@ StartFacts start_facts(const RunPlan& plan) {
   facts.add("start", plan.resume_from ? plan.resume_from->filename().string() : "anew");
   ParallelDims dims;
   dims.dp_replicate = plan.recipe.parallelism.dp_replicate;
+  dims.dp_shard = plan.recipe.parallelism.dp_shard.value_or(1);
   const GroupRequest all{AxisSet::world(), Purpose::kReduce};
   const GroupPlan groups(DeviceMesh(dims), {&all, 1});
   std::istringstream lines(groups.text());
@@ -341,8 +342,9 @@ void log_start(const RunPlan& plan) {
   const TrainingKeys& keys = plan.recipe.training;
   SX_LOG(kInfo, plan.resume_from ? "run.resume" : "run.start", "out", plan.folder.path().string(),
          "params", num_params(plan.shape), "dp_replicate", plan.recipe.parallelism.dp_replicate,
-         "steps", keys.steps, "tokens_per_step", keys.global_batch_size * keys.seq_len,
-         "train_tokens", plan.data.train->num_tokens(), "heldout_tokens",
+         "dp_shard", plan.recipe.parallelism.dp_shard.value_or(1), "steps", keys.steps,
+         "tokens_per_step", keys.global_batch_size * keys.seq_len, "train_tokens",
+         plan.data.train->num_tokens(), "heldout_tokens",
          plan.data.heldout ? plan.data.heldout->num_tokens() : 0);
 }
 
@@ -374,7 +376,7 @@ TrainOutcome run_training(const TrainOptions& options, const TrainInputs& inputs
     run_rank(options.process->world());
     options.process->world().barrier();  // every rank's files are complete
   } else {
-    run_ranks(recipe.parallelism.dp_replicate, run_rank,
+    run_ranks(recipe.parallelism.data_ranks(), run_rank,
               {.axis = AxisSet::world(),
                .purpose = Purpose::kReduce,
                .timeout = recipe.comm.timeout,

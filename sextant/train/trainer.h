@@ -43,8 +43,8 @@ struct TrainInputs {
 TrainInputs open_train_inputs(const Recipe& recipe);
 
 /// Trains as the recipe says, in `folder`: rank threads of this process, one per data-parallel
-/// rank. With `options.process` this process is one of the ranks; rank 0 writes the report, and only
-/// its outcome has a summary.
+/// rank. With `options.process` this process is one of the ranks; rank 0 writes the report, and
+/// only its outcome has a summary.
 ///
 /// An existing run folder of the same recipe is gone on in, from its newest valid checkpoint: the
 /// result is that of a run that was never interrupted. After SIGINT, SIGTERM, SIGUSR1 or a file

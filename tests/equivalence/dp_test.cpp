@@ -19,7 +19,7 @@
 
 #include "sextant/base/rng.h"
 #include "sextant/dist/threads.h"
-#include "sextant/dp/ddp.h"
+#include "sextant/dp/engine.h"
 #include "sextant/train/parallelize.h"
 #include "sextant/train/step.h"
 
@@ -61,6 +61,7 @@ Recipe make_recipe(Dtype dtype, const Cut& cut) {
   recipe.training.micro_batch_size = 2;
   recipe.training.global_batch_size = 2 * cut.ranks * cut.micro_batches;
   recipe.parallelism.dp_replicate = cut.ranks;
+  recipe.parallelism.zero = Zero::kDdp;
   recipe.optimizer.lr = 3e-3;
   return recipe;
 }
@@ -101,9 +102,10 @@ RunBits train(Arch arch, Dtype dtype, const Cut& cut, int workers = 1) {
     }
     if (world.coord() != 0) return;
     bits.losses = losses;
-    for (const NamedTensor& grad : model.gradients()) bits.gradients.push_back(grad.tensor.clone());
-    for (const NamedTensor& weight : model.parameters())
-      bits.weights.push_back(weight.tensor.clone());
+    for (const OwnedPart& part : model.engine->owned()) {
+      bits.gradients.push_back(part.grad.clone());
+      bits.weights.push_back(part.master.clone());
+    }
   });
   return bits;
 }
@@ -205,18 +207,20 @@ at::Tensor train_exact(const Cut& cut) {
   at::Tensor weights;
   run_ranks(cut.ranks, [&](Communicator& world) {
     ExactModel model;
-    model.allocate(at::kFloat);
-    init_parameters(model, 1);
-    MainGrads grads(model);
-    Ddp ddp(grads, world);
+    DataComms comms(world, world.degree(), 1);
+    Engine engine(model, comms, {.preset = Preset::kDdp}, at::kFloat);
+    engine.init_parameters(1);
     for (std::int64_t step = 0; step < 3; ++step) {
-      ddp.begin_step();
+      engine.begin_step();
       for (std::int64_t m = 0; m < cut.micro_batches; ++m) {
         const std::int64_t row = (step * cut.micro_batches + m) * world.degree() + world.coord();
-        ddp.backward(model.loss(row), 1.0, m + 1 == cut.micro_batches);
+        engine.begin_microbatch(m + 1 == cut.micro_batches);
+        engine.backward(model.loss(row), 1.0);
       }
-      ddp.finish_grads();
-      model.weight().detach().sub_(grads.grad(0), 1.0 / 16);
+      engine.finish_grads();
+      const OwnedPart& part = engine.owned()[0];
+      part.master.narrow(0, 0, part.end).sub_(part.grad, 1.0 / 16);
+      engine.commit();
     }
     if (world.coord() == 0) weights = model.weight().detach().clone();
   });

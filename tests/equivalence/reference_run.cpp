@@ -214,7 +214,7 @@ RunResult run_reference(const MakeModel& make, const RunCase& test) {
   Collector out(result);
   run_ranks(test.replicas * test.shards,
             [&](Communicator& world) { Reference(make, test, world).run(out); },
-            {.timeout = Seconds{20.0}});
+            {.timeout = Seconds{120.0}});
   return result;
 }
 
@@ -276,7 +276,7 @@ RunResult run_engine(const MakeModel& make, const RunCase& test, Policy policy, 
           world.barrier();
         }
       },
-      {.timeout = Seconds{20.0}});
+      {.timeout = Seconds{120.0}});
   return result;
 }
 

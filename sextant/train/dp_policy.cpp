@@ -1,0 +1,136 @@
+// From words of a recipe to the engine's choices.
+#include "sextant/train/dp_policy.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "sextant/base/diagnostic.h"
+
+namespace sx {
+namespace {
+
+std::optional<c10::ScalarType> dtype_of(DtypeOrAuto dtype) {
+  switch (dtype) {
+    case DtypeOrAuto::kAuto: return std::nullopt;
+    case DtypeOrAuto::kFp32: return c10::kFloat;
+    case DtypeOrAuto::kFp64: return c10::kDouble;
+    case DtypeOrAuto::kBf16: return c10::kBFloat16;
+  }
+  return std::nullopt;
+}
+
+Preset preset_of(Zero zero) {
+  switch (zero) {
+    case Zero::kDdp: return Preset::kDdp;
+    case Zero::kZero1: return Preset::kZero1;
+    case Zero::kZero2: return Preset::kZero2;
+    case Zero::kFsdp1: return Preset::kFsdp1;
+    case Zero::kFsdp2: return Preset::kFsdp2;
+  }
+  return Preset::kFsdp2;
+}
+
+std::optional<LayoutKind> layout_of(DpLayout layout) {
+  switch (layout) {
+    case DpLayout::kAuto: return std::nullopt;
+    case DpLayout::kBucket: return LayoutKind::kBucket;
+    case DpLayout::kBucketPlain: return LayoutKind::kBucketPlain;
+    case DpLayout::kFlat: return LayoutKind::kFlat;
+    case DpLayout::kPerParam: return LayoutKind::kPerParam;
+    case DpLayout::kBlock: return LayoutKind::kBlock;
+    case DpLayout::kTensor: return LayoutKind::kTensor;
+  }
+  return std::nullopt;
+}
+
+/// "fits" may use half of the host's memory, shared by the run's ranks.
+std::int64_t bytes_to_keep(const Recipe& recipe) {
+  const auto pages = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES));
+  const auto page = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+  return pages * page / 2 / std::max<std::int64_t>(1, recipe.parallelism.data_ranks());
+}
+
+Reshard reshard_of(const Recipe& recipe) {
+  const std::string& text = recipe.parallelism.reshard_after_forward.text;
+  if (text == "auto") return {};
+  if (text == "true") return {.kind = Reshard::Kind::kAlways};
+  if (text == "false") return {.kind = Reshard::Kind::kNever};
+  if (text == "fits") return {.kind = Reshard::Kind::kFits, .keep_bytes = bytes_to_keep(recipe)};
+  return {.kind = Reshard::Kind::kKeepShard, .ways = std::stoll(text)};
+}
+
+FoldOrder order_of(const Recipe& recipe) {
+  switch (recipe.parallelism.dp.order) {
+    case DpOrder::kFlat: return FoldOrder::kFlat;
+    case DpOrder::kNested: return FoldOrder::kNested;
+    case DpOrder::kAuto: break;
+  }
+  return recipe.run.deterministic ? FoldOrder::kFlat : FoldOrder::kNested;
+}
+
+}  // namespace
+
+Policy dp_policy(const Recipe& recipe) {
+  const ParallelismKeys& parallelism = recipe.parallelism;
+  const DpKeys& dp = parallelism.dp;
+  Policy policy;
+  policy.preset = preset_of(parallelism.zero);
+  policy.layout = layout_of(dp.layout);
+  policy.order = order_of(recipe);
+  policy.accumulate = dp.accumulate == DpAccumulate::kLocal     ? Accumulate::kLocal
+                      : dp.accumulate == DpAccumulate::kReduced ? Accumulate::kReduced
+                                                                : Accumulate::kAuto;
+  policy.optimizer_over_replicas = parallelism.optimizer_over_replicas;
+  policy.reshard_after_forward = reshard_of(recipe);
+  policy.grad_scale = dp.grad_scale == DpGradScale::kMean ? GradScale::kMean : GradScale::kOne;
+  policy.unused = dp.unused == DpUnused::kStrict ? Unused::kStrict
+                  : dp.unused == DpUnused::kKeep ? Unused::kKeep
+                                                 : Unused::kZero;
+  policy.tie = dp.tie == DpTie::kMergeUnits ? Tie::kMergeUnits : Tie::kError;
+  policy.param_dtype = dtype_of(recipe.training.param_dtype);
+  policy.reduce_dtype = dtype_of(recipe.training.reduce_dtype);
+  policy.main_dtype = dtype_of(dp.main_dtype);
+  policy.prefetch_bytes = dp.prefetch_bytes ? dp.prefetch_bytes->value : -1;
+  policy.unit_cap = dp.unit_cap.value;
+  policy.bucket_elements = dp.bucket_elements.value_or(0);
+  policy.num_buckets = dp.num_buckets;
+  policy.pad_for_bus = dp.pad_for_bus;
+  policy.compat = dp.compat == DpCompat::kTorch      ? LayoutCompat::kTorch
+                  : dp.compat == DpCompat::kMegatron ? LayoutCompat::kMegatron
+                                                     : LayoutCompat::kSextant;
+  policy.overlap_reduce = dp.overlap_reduce;
+  policy.overlap_param_gather = dp.overlap_param_gather;
+  policy.wire = dp.wire == DpWire::kA2aFp32 ? ReduceWire::kA2aFp32 : ReduceWire::kReduceDtype;
+  policy.separate_comms = dp.separate_comms;
+  return policy;
+}
+
+RecomputePlan recompute_plan(const Recipe& recipe) {
+  const ActivationCheckpointKeys& keys = recipe.activation_checkpoint;
+  const auto chosen = [&](const char* op) {
+    return keys.mode == RecomputeMode::kSelective &&
+           (keys.ops.empty() || std::find(keys.ops.begin(), keys.ops.end(), op) != keys.ops.end());
+  };
+  return {.full = keys.mode == RecomputeMode::kFull,
+          .attention_core = chosen("attn_core"),
+          .mlp_activation = chosen("mlp_act"),
+          .norms = chosen("norm"),
+          .every = keys.every,
+          .first = keys.first};
+}
+
+ArenaDebug arena_debug(const Recipe& recipe) {
+  constexpr double kLongestDelay = 1e-3;  // seconds
+  const auto on = [&](const char* word) {
+    return std::find(recipe.comm.debug.begin(), recipe.comm.debug.end(), word) !=
+           recipe.comm.debug.end();
+  };
+  return {.poison = on("poison"),
+          .check = on("check"),
+          .max_delay = on("delay") ? kLongestDelay : 0.0,
+          .seed = recipe.run.seed};
+}
+
+}  // namespace sx
