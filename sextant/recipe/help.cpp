@@ -24,6 +24,24 @@ std::string flag_lines(const std::vector<FlagSpec>& flags) {
   return text;
 }
 
+/// "Recipe groups it reads: ..." in lines that fit the screen.
+std::string group_lines(const std::vector<std::string>& groups) {
+  constexpr std::size_t kColumns = 120;
+  if (groups.empty()) return "";
+  std::string text = "\nRecipe groups it reads:";
+  std::size_t column = text.size();
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const std::string word = groups[i] + (i + 1 < groups.size() ? "," : "");
+    if (column + 1 + word.size() > kColumns) {
+      text += "\n ";
+      column = 1;
+    }
+    text += " " + word;
+    column += 1 + word.size();
+  }
+  return text + "\n";
+}
+
 std::string usage_line(const Verb& verb, const SubVerb& sub) {
   std::string line = "sextant " + verb.name;
   if (!sub.name.empty())
@@ -39,8 +57,7 @@ std::string sub_help(const Verb& verb, const SubVerb& sub) {
     text += fmt::format("Also:  sextant {} ...\n", fmt::join(verb.aliases, ", "));
   if (!sub.flags.empty()) text += "\nFlags:\n" + flag_lines(sub.flags);
   text += "\nFlags of every verb:\n" + flag_lines(global_flags());
-  if (!sub.groups.empty())
-    text += fmt::format("\nRecipe groups it reads: {}\n", fmt::join(sub.groups, ", "));
+  text += group_lines(sub.groups);
   if (!sub.example.empty()) text += "\nExample:\n  " + sub.example + "\n";
   return text;
 }

@@ -293,7 +293,7 @@ void add_dp(std::vector<KeySpec>& keys) {
       SX_KEY(parallelism.dp.prefetch_bytes,
              "gathered parameters held at a time, those fetched ahead included; 0 = none "
              "ahead",
-             .range = kNotNegative, .resumable = true, .default_value = "\"auto\" (two units)"));
+             .resumable = true, .default_value = "\"auto\" (two units)"));
   keys.push_back(SX_KEY(parallelism.dp.unit_cap, "larger units get several buffers",
                         .range = kPositive, .resumable = true));
   keys.push_back(SX_KEY(parallelism.dp.bucket_elements, "elements at which a bucket closes",
