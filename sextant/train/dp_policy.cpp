@@ -74,36 +74,37 @@ FoldOrder order_of(const Recipe& recipe) {
 
 Policy dp_policy(const Recipe& recipe) {
   const ParallelismKeys& parallelism = recipe.parallelism;
-  const DpKeys& dp = parallelism.dp;
   Policy policy;
   policy.preset = preset_of(parallelism.zero);
-  policy.layout = layout_of(dp.layout);
+  policy.layout = layout_of(parallelism.dp.layout);
   policy.order = order_of(recipe);
-  policy.accumulate = dp.accumulate == DpAccumulate::kLocal     ? Accumulate::kLocal
-                      : dp.accumulate == DpAccumulate::kReduced ? Accumulate::kReduced
-                                                                : Accumulate::kAuto;
+  policy.accumulate = parallelism.dp.accumulate == DpAccumulate::kLocal     ? Accumulate::kLocal
+                      : parallelism.dp.accumulate == DpAccumulate::kReduced ? Accumulate::kReduced
+                                                                            : Accumulate::kAuto;
   policy.optimizer_over_replicas = parallelism.optimizer_over_replicas;
   policy.reshard_after_forward = reshard_of(recipe);
-  policy.grad_scale = dp.grad_scale == DpGradScale::kMean ? GradScale::kMean : GradScale::kOne;
-  policy.unused = dp.unused == DpUnused::kStrict ? Unused::kStrict
-                  : dp.unused == DpUnused::kKeep ? Unused::kKeep
-                                                 : Unused::kZero;
-  policy.tie = dp.tie == DpTie::kMergeUnits ? Tie::kMergeUnits : Tie::kError;
+  policy.grad_scale =
+      parallelism.dp.grad_scale == DpGradScale::kMean ? GradScale::kMean : GradScale::kOne;
+  policy.unused = parallelism.dp.unused == DpUnused::kStrict ? Unused::kStrict
+                  : parallelism.dp.unused == DpUnused::kKeep ? Unused::kKeep
+                                                             : Unused::kZero;
+  policy.tie = parallelism.dp.tie == DpTie::kMergeUnits ? Tie::kMergeUnits : Tie::kError;
   policy.param_dtype = dtype_of(recipe.training.param_dtype);
   policy.reduce_dtype = dtype_of(recipe.training.reduce_dtype);
-  policy.main_dtype = dtype_of(dp.main_dtype);
-  policy.prefetch_bytes = dp.prefetch_bytes ? dp.prefetch_bytes->value : -1;
-  policy.unit_cap = dp.unit_cap.value;
-  policy.bucket_elements = dp.bucket_elements.value_or(0);
-  policy.num_buckets = dp.num_buckets;
-  policy.pad_for_bus = dp.pad_for_bus;
-  policy.compat = dp.compat == DpCompat::kTorch      ? LayoutCompat::kTorch
-                  : dp.compat == DpCompat::kMegatron ? LayoutCompat::kMegatron
-                                                     : LayoutCompat::kSextant;
-  policy.overlap_reduce = dp.overlap_reduce;
-  policy.overlap_param_gather = dp.overlap_param_gather;
-  policy.wire = dp.wire == DpWire::kA2aFp32 ? ReduceWire::kA2aFp32 : ReduceWire::kReduceDtype;
-  policy.separate_comms = dp.separate_comms;
+  policy.main_dtype = dtype_of(parallelism.dp.main_dtype);
+  policy.prefetch_bytes = parallelism.dp.prefetch_bytes ? parallelism.dp.prefetch_bytes->value : -1;
+  policy.unit_cap = parallelism.dp.unit_cap.value;
+  policy.bucket_elements = parallelism.dp.bucket_elements.value_or(0);
+  policy.num_buckets = parallelism.dp.num_buckets;
+  policy.pad_for_bus = parallelism.dp.pad_for_bus;
+  policy.compat = parallelism.dp.compat == DpCompat::kTorch      ? LayoutCompat::kTorch
+                  : parallelism.dp.compat == DpCompat::kMegatron ? LayoutCompat::kMegatron
+                                                                 : LayoutCompat::kSextant;
+  policy.overlap_reduce = parallelism.dp.overlap_reduce;
+  policy.overlap_param_gather = parallelism.dp.overlap_param_gather;
+  policy.wire =
+      parallelism.dp.wire == DpWire::kA2aFp32 ? ReduceWire::kA2aFp32 : ReduceWire::kReduceDtype;
+  policy.separate_comms = parallelism.dp.separate_comms;
   return policy;
 }
 
