@@ -149,6 +149,48 @@ TEST(Checkpoint, LoadNamesEverythingThatDiffersAndCopiesNothing) {
   EXPECT_EQ(wanted[0].tensor.item<float>(), 7.0f);
 }
 
+// Saved in the cuts of one number of ranks, read in those of another; and what does not tile is no
+// checkpoint.
+TEST(Checkpoint, PartsOfRanksComeBackInOtherCuts) {
+  const at::Tensor whole = at::arange(35, at::kFloat).view({7, 5});
+  const auto part = [&](std::int64_t coord, std::int64_t degree) {
+    const std::int64_t begin = coord * 35 / degree, end = (coord + 1) * 35 / degree;
+    return TensorPart{"w", {7, 5}, begin, whole.view({-1}).narrow(0, begin, end - begin).clone()};
+  };
+  for (const std::int64_t saved : {1, 3, 4}) {
+    const TempDir root;
+    rank_test(saved, [&](Communicator& world) {
+      CheckpointContent content;
+      content.step = 5;
+      content.model_parts = {part(world.coord(), saved)};
+      ASSERT_TRUE(save_checkpoint(root.path(), content, world).ok());
+    });
+    const auto checkpoint = Checkpoint::open(root / "step-0000005");
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().to_string();
+    EXPECT_EQ(checkpoint->manifest().tensors.at("w").chunks.size(),
+              static_cast<std::size_t>(saved));
+    EXPECT_TRUE(verify_checkpoint(root / "step-0000005")->empty());
+    EXPECT_TRUE(at::equal(checkpoint->load("w").value(), whole));
+    for (const std::int64_t wanted : {1, 2, 5, 8}) {
+      for (std::int64_t coord = 0; coord < wanted; ++coord) {
+        TensorPart own = part(coord, wanted);
+        const at::Tensor expected = own.values.clone();
+        own.values.zero_();
+        ASSERT_TRUE(checkpoint->load_parts({&own, 1}).ok());
+        EXPECT_TRUE(at::equal(own.values, expected));
+      }
+    }
+  }
+  const TempDir root;
+  rank_test(3, [&](Communicator& world) {
+    CheckpointContent content;
+    content.step = 6;
+    if (world.coord() != 1) content.model_parts = {part(world.coord(), 3)};
+    EXPECT_FALSE(save_checkpoint(root.path(), content, world).ok());
+  });
+  EXPECT_TRUE(list_checkpoints(root.path()).empty());
+}
+
 TEST(Checkpoint, AllRanksSeeTheSameOutcome) {
   const TempDir root;
   rank_test(3, [&](Communicator& world) {

@@ -74,14 +74,18 @@ Result<void> check_names(const CheckpointContent& content) {
 Result<void> write_parts(const fs::path& folder, const std::string& file,
                          std::span<const TensorPart> parts, Manifest& manifest) {
   std::vector<NamedTensor> tensors;
-  std::map<std::string_view, const TensorPart*> by_name;
+  std::map<std::string, const TensorPart*> by_name;
   for (const TensorPart& part : parts) {
     std::int64_t whole = 1;
     for (const std::int64_t extent : part.shape) whole *= extent;
     const bool all = part.values.numel() == whole;
     if (part.values.numel() == 0 && !all) continue;
-    tensors.push_back({part.name, all ? part.values.view(part.shape) : part.values});
-    by_name[part.name] = &part;
+    if (all) {
+      tensors.push_back({part.name, part.values.view(part.shape)});
+    } else {
+      tensors.push_back({fmt::format("{}@flat:{}", part.name, part.begin), part.values});
+    }
+    by_name[tensors.back().name] = &part;
   }
   if (tensors.empty()) return {};
   SX_TRY(const WrittenFile written, save_safetensors(folder / file, tensors));
@@ -109,7 +113,7 @@ Result<void> write_parts(const fs::path& folder, const std::string& file,
       }
       stored.chunks.push_back(std::move(chunk));
     }
-    manifest.tensors[entry.name] = std::move(stored);
+    manifest.tensors[part.name] = std::move(stored);
   }
   return {};
 }

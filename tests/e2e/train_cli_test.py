@@ -52,6 +52,30 @@ class TrainCommand(unittest.TestCase):
         shutil.rmtree(path, ignore_errors=True)
         return path
 
+    def test_sharded_run_goes_on_under_another_layout_with_the_same_bits(self):
+        same = ["--training.dtype=fp64", "--training.global_batch_size=8", "--training.micro_batch_size=1",
+                "--parallelism.dp.order=flat", "--parallelism.dp.accumulate=local"]
+        layouts = [["--parallelism.zero=fsdp2", "--parallelism.dp_shard=4", "--parallelism.dp_replicate=1"],
+                   ["--parallelism.zero=zero1", "--parallelism.dp_shard=2", "--parallelism.dp_replicate=2"],
+                   ["--parallelism.zero=fsdp1", "--parallelism.dp_shard=2", "--parallelism.dp_replicate=2",
+                    "--parallelism.optimizer_over_replicas=true"],
+                   ["--parallelism.zero=ddp", "--parallelism.dp_shard=1", "--parallelism.dp_replicate=4"]]
+        whole = self.out("whole")
+        subprocess.run(train_command(whole, *same, *layouts[3], steps=10), check=True)
+        for first, second in [(0, 1), (2, 3)]:
+            with self.subTest(first=layouts[first], second=layouts[second]):
+                out = self.out("moved")
+                # Stopped after the checkpoint of step 5, then gone on with elsewhere.
+                subprocess.run(train_command(out, *same, *layouts[first], steps=10), check=True)
+                shutil.rmtree(os.path.join(out, "ckpt", "step-0000010"))
+                os.remove(os.path.join(out, "ckpt", "latest"))
+                verify = [os.path.join(BIN, "sextant-train"), "ckpt", "verify", os.path.join(out, "ckpt", "step-0000005")]
+                subprocess.run(verify, check=True, stdout=subprocess.DEVNULL)
+                subprocess.run(train_command(out, *same, *layouts[second], steps=10), check=True)
+                if second == 3:
+                    self.assertEqual(weights(out, 10), weights(whole, 10))
+                self.assertEqual(losses(out)[10][:2], losses(whole)[10][:2])
+
     def test_kill_and_rerun_ends_with_the_same_bits(self):
         rng = random.Random(SEED)
         for round_number in range(4):
