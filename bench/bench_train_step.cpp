@@ -28,7 +28,6 @@
 #include "sextant/optim/adamw.h"
 #include "sextant/shape/inventory.h"
 #include "sextant/shape/model_shape.h"
-#include "sextant/tensor/block_cache.h"
 #include "sextant/tensor/rank_thread.h"
 
 namespace {
@@ -70,7 +69,6 @@ double seconds_since(Clock::time_point start) {
 
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
-  sx::install_block_cache(std::int64_t{4} << 30);
   sx::prepare_process(true);
   const std::int64_t threads = options.threads > 0 ? options.threads : at::get_num_threads();
   sx::prepare_rank_thread({.intra_op_threads = static_cast<int>(threads)});

@@ -4,12 +4,17 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <c10/core/AutogradState.h>
+#include <unistd.h>
 
 #include "sextant/base/check.h"
+#include "sextant/tensor/block_cache.h"
 
 namespace sx {
 
-void prepare_process(bool flush_denormals) { at::Context::setFlushDenormal(flush_denormals); }
+void prepare_process(bool flush_denormals) {
+  install_block_cache(sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 8);
+  at::Context::setFlushDenormal(flush_denormals);
+}
 
 void prepare_rank_thread(const RankThreadOptions& options) {
   SX_CHECK(options.intra_op_threads >= 1, "intra_op_threads = {}", options.intra_op_threads);

@@ -7,8 +7,9 @@ struct RankThreadOptions {
   bool flush_denormals = true;  ///< key run.flush_denormals
 };
 
-/// What `main` does before any other thread exists: threads made later inherit the setting of
-/// denormals.
+/// What `main` does before any other thread exists and before the first tensor: threads made later
+/// inherit the setting of denormals, and large freed blocks are kept for the next tensors
+/// (block_cache.h), up to an eighth of the machine's memory while unused.
 void prepare_process(bool flush_denormals);
 
 /// The first act of every rank thread, `main` included when it is one: intra-op threads (the

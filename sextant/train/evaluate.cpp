@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "sextant/base/diagnostic.h"
-#include "sextant/nn/loss.h"
 #include "sextant/train/step.h"
 
 namespace sx {
@@ -28,9 +27,7 @@ Evaluation evaluate(RunContext& run, Decoder& model, Loader& loader, std::int64_
       const Microbatch m = to_microbatch(std::move(*batch));
       last = m.batch.cursor.last_of_step();
       tokens += static_cast<std::int64_t>(m.batch.num_loss_tokens);
-      sums.push_back(cross_entropy_sum(model.forward(m.input), m.targets_BS, m.loss_mask_BS,
-                                       model.shape().vocab_size)
-                         .item<double>());
+      sums.push_back(model.loss_sum(m.input, m.targets_BS, m.loss_mask_BS).item<double>());
     }
     loss_sum += fold_in_batch_order(run.world, sums);
   }

@@ -8,7 +8,6 @@
 
 #include "sextant/base/units.h"
 #include "sextant/dist/fake.h"
-#include "sextant/nn/loss.h"
 #include "sextant/train/model_setup.h"
 #include "sextant/train/parallelize.h"
 
@@ -78,8 +77,7 @@ void run_step(const Recipe& recipe, ParallelModel& model, std::int64_t microbatc
   for (std::int64_t m = 0; m < microbatches; ++m) {
     say(fmt::format("microbatch {}: forward", m + 1));
     model.engine->begin_microbatch(m + 1 == microbatches);
-    const at::Tensor loss = cross_entropy_sum(model.decoder->forward({tokens, {}, {}}), tokens, {},
-                                              model.decoder->shape().vocab_size);
+    const at::Tensor loss = model.decoder->loss_sum({tokens, {}, {}}, tokens, {});
     say(fmt::format("microbatch {}: backward", m + 1));
     model.engine->backward(loss, 1e-3);
   }

@@ -13,7 +13,6 @@
 #include <cmath>
 
 #include "sextant/base/diagnostic.h"
-#include "sextant/nn/loss.h"
 #include "sextant/shape/inventory.h"
 #include "sextant/shard/grad_norm.h"
 
@@ -130,8 +129,7 @@ StepResult train_step(RunContext& run, ParallelModel& model, Loader& loader, std
     model.engine->begin_microbatch(i + 1 == microbatches.size());
     {
       auto span = run.recorder.span(StepPhase::kForward);
-      loss = cross_entropy_sum(model.decoder->forward(m.input), m.targets_BS, m.loss_mask_BS,
-                               model.decoder->shape().vocab_size);
+      loss = model.decoder->loss_sum(m.input, m.targets_BS, m.loss_mask_BS);
       loss_sums.push_back(loss.item<double>());
     }
     auto span = run.recorder.span(StepPhase::kBackward);

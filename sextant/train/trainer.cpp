@@ -381,8 +381,7 @@ TrainOutcome run_training(const TrainOptions& options, const TrainInputs& inputs
                .purpose = Purpose::kReduce,
                .timeout = recipe.comm.timeout,
                .first_timeout = recipe.comm.first_timeout,
-               .progress_threads =
-                   recipe.comm.threads_progress == ThreadsProgress::kThread ? 1 : 0,
+               .progress_threads = recipe.comm.threads_progress == ThreadsProgress::kThread ? 1 : 0,
                .intra_op_threads = intra_op_threads(recipe),
                .flush_denormals = recipe.run.flush_denormals,
                .flight_records = static_cast<std::size_t>(recipe.comm.flight_records),
