@@ -78,7 +78,10 @@ RankStore make(c10::intrusive_ptr<c10d::Store> store, std::string where, int por
 }
 
 /// What goes wrong with a store is told in four lines; c10d would add a page of frames to each.
-void silence_c10d() { FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, 3); }
+void silence_c10d() {
+  static const int level = FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, 3);
+  static_cast<void>(level);
+}
 
 RankStore open_tcp(const std::string& host, int port, bool server, Seconds timeout) {
   silence_c10d();

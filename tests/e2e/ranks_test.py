@@ -1,6 +1,7 @@
 """Training on several processes: python3 tests/e2e/ranks_test.py BIN_DIR SUITE [MPIEXEC]
 
-Bits: the same bits by rank threads, sextant launch, torchrun's variables and, given MPIEXEC, mpirun. Start: ranks that do
+Bits: the same bits by rank threads, sextant launch, torchrun's variables and, given MPIEXEC, mpirun. Presets: the same for
+every way to shard. Start: ranks that do
 not start alike or do not come, faults of environment and command line. Ends: signals, restarts, a rank that hangs. Kills:
 one of four ranks is killed 20 times under sextant launch and 20 times under mpirun; the survivors end in time with a
 cause and a flight record. SX_SEED repeats a run.
@@ -143,6 +144,28 @@ class Bits(Case):
                 self.assertEqual(losses(out), losses(plain))
                 self.assertEqual(len(glob.glob(os.path.join(out, "trace", "rank-*.jsonl"))), 4)
                 self.assertTrue(os.path.exists(os.path.join(out, "report.html")))
+
+
+class Presets(Case):
+    """Every way to shard, on 2 and on 4 processes, against rank threads."""
+
+    def test_processes_have_the_bits_of_threads(self):
+        runner = mpirun if MPIEXEC else launch
+        for zero, replicas, shards in (("ddp", 2, 1), ("ddp", 4, 1), ("zero1", 1, 2), ("zero1", 1, 4), ("zero2", 1, 4),
+                                       ("zero2", 2, 2), ("fsdp1", 1, 2), ("fsdp1", 1, 4), ("fsdp2", 1, 2), ("fsdp2", 1, 4),
+                                       ("fsdp2", 2, 2)):
+            with self.subTest(f"{zero} {replicas} x {shards}"):
+                sets = [f"--parallelism.zero={zero}", f"--parallelism.dp_shard={shards}"]
+                threads, processes, sockets = self.out("threads"), self.out("processes"), self.out("sockets")
+                subprocess.run([TRAIN, *train(threads, *sets, ranks=replicas)], check=True)
+                ranks = replicas * shards
+                subprocess.run(runner(ranks, train(processes, *sets, ranks=replicas)), check=True, env=ENVIRONMENT)
+                self.assertGreater(len(saved(threads)), 1)
+                self.assertEqual(saved(processes), saved(threads))
+                self.assertEqual(losses(processes), losses(threads))
+                if (zero, ranks) == ("fsdp2", 4):
+                    subprocess.run(launch(ranks, train(sockets, *sets, ranks=replicas)), check=True)
+                    self.assertEqual(saved(sockets), saved(threads))
 
 
 class Start(Case):
@@ -303,7 +326,7 @@ class Kills(Case):
 
 def main():
     print(f"seed {SEED}", flush=True)
-    suite = unittest.defaultTestLoader.loadTestsFromTestCase({"Bits": Bits, "Start": Start, "Ends": Ends, "Kills": Kills}[SUITE])
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase({"Bits": Bits, "Presets": Presets, "Start": Start, "Ends": Ends, "Kills": Kills}[SUITE])
     result = unittest.TextTestRunner(verbosity=2).run(suite)
     sys.exit(not result.wasSuccessful())
 
