@@ -3,7 +3,8 @@
 //
 //   bench_collectives [--ranks 2,4,8] [--kib 64,4096,32768] [--seconds 0.3] [--progress 0]
 //
-// N = bytes of the full buffer: all_reduce's tensor, reduce_scatter's input, all_gather's output.
+// N = bytes of the full buffer: all_reduce's tensor, reduce_scatter's input, all_gather's output,
+// of which the own part is there already.
 // "ns" is the time of one call, calls made back to back, as the median over repetitions.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -117,6 +118,8 @@ double collective_ns(Op op, std::int64_t n, std::int64_t ranks, const Options& o
                   const std::int64_t elements = n / 4;
                   at::Tensor whole = at::full({elements}, 0.0, at::kFloat);
                   at::Tensor part = at::full({elements / ranks}, 0.0, at::kFloat);
+                  const at::Tensor own =
+                      whole.narrow(0, world.coord() * (elements / ranks), elements / ranks);
                   const double ns = time_calls(world, options.seconds, [&] {
                     switch (op) {
                       case Op::kAllReduce:
@@ -125,7 +128,7 @@ double collective_ns(Op op, std::int64_t n, std::int64_t ranks, const Options& o
                       case Op::kReduceScatter:
                         world.start_reduce_scatter(part, whole, sx::ReduceOp::kSum).wait();
                         break;
-                      case Op::kAllGather: world.start_all_gather(whole, part).wait(); break;
+                      case Op::kAllGather: world.start_all_gather(whole, own).wait(); break;
                     }
                   });
                   if (world.coord() == 0) result = ns;

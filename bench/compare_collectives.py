@@ -5,7 +5,8 @@
                                  [--rounds 3] [--ranks 2,4,8] [--kib 64,4096,32768] [--seconds 0.3] [--json FILE]
 
 "of limit" is the measured time of reading and writing the same bytes over the time of the collective: of all ranks
-together a reduce-scatter of N bytes reads WN and writes N, an all-gather reads and writes (W-1)N, an all-reduce is both.
+together a reduce-scatter of N bytes reads WN and writes N, an all-gather (own part in place) reads and writes (W-1)N,
+an all-reduce is both.
 """
 import argparse
 import json

@@ -47,10 +47,11 @@ def work(rank, world, args, port):
             elements = kib * 1024 // 4
             whole = torch.zeros(elements)
             part = torch.zeros(elements // world)
+            own = whole.narrow(0, rank * (elements // world), elements // world)
             call = {
                 "all_reduce": lambda: dist.all_reduce(whole),
                 "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole),
-                "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
+                "all_gather": lambda: dist.all_gather_into_tensor(whole, own),
             }[op]
             try:
                 ns = time_calls(args.seconds, call)

@@ -28,9 +28,8 @@ constexpr std::int64_t kLengths[] = {0, 1, 7, 4095, 20'003};
 constexpr at::ScalarType kDtypes[] = {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf,
                                       at::kLong,   at::kInt,   at::kChar,     at::kByte};
 
-using Value = std::function<std::int64_t(std::int64_t i)>;
-
 /// Small whole numbers, so every dtype holds them and their sums exactly.
+template <class Value>
 at::Tensor make(at::ScalarType dtype, std::int64_t n, const Value& value) {
   at::Tensor whole = at::empty({n}, at::kLong);
   auto* p = whole.mutable_data_ptr<std::int64_t>();

@@ -73,11 +73,11 @@ std::uint64_t FlightRecorder::begin(const detail::Descriptor& d, std::uint16_t g
                                     std::int64_t step) {
   const std::uint64_t number = next_.load(std::memory_order_relaxed);
   auto& words = ring_[number & mask_].words;
+  // Release: a reader that sees one of these values also sees that the record is being written.
   const auto set = [&](Word word, std::uint64_t value) {
-    words[word].store(value, std::memory_order_relaxed);
+    words[word].store(value, std::memory_order_release);
   };
-  words[kNumber].store(0, std::memory_order_release);  // a reader sees: not complete
-  std::atomic_thread_fence(std::memory_order_release);
+  words[kNumber].store(0, std::memory_order_relaxed);
   set(kCall, kSequence.put(d.sequence) | kGroup.put(group) |
                  kOp.put(static_cast<std::uint64_t>(d.op)) |
                  kReduce.put(static_cast<std::uint64_t>(d.reduce)) |
