@@ -47,6 +47,7 @@ ProcessOperation::ProcessOperation(std::shared_ptr<ProcessMember> member, Operat
       check_(check_of(descriptor_, member_->info.purpose)),
       p2p_place_(p2p_place),
       missing_(static_cast<std::size_t>(member_->info.degree()), false),
+      unsent_(static_cast<std::size_t>(member_->info.degree()), 0),
       buffers_(static_cast<std::size_t>(member_->info.degree())) {}
 
 std::int64_t ProcessOperation::element_bytes() const {
@@ -70,6 +71,14 @@ std::vector<std::int64_t> ProcessOperation::missing_ranks() const {
   std::vector<std::int64_t> ranks;
   for (std::size_t coord = 0; coord < missing_.size(); ++coord) {
     if (missing_[coord]) ranks.push_back(group().global_ranks[coord]);
+  }
+  return ranks;
+}
+
+std::vector<std::int64_t> ProcessOperation::unsent_ranks() const {
+  std::vector<std::int64_t> ranks;
+  for (std::size_t coord = 0; coord < unsent_.size(); ++coord) {
+    if (unsent_[coord] > 0) ranks.push_back(group().global_ranks[coord]);
   }
   return ranks;
 }
@@ -217,8 +226,10 @@ void ProcessOperation::post(std::int64_t coord, MessageKind kind, const std::byt
   message->data = data;
   message->owner = shared_from_this();
   ++num_unsent_;
-  message->sent = [this] {
+  ++unsent_[static_cast<std::size_t>(coord)];
+  message->sent = [this, coord] {
     --num_unsent_;
+    --unsent_[static_cast<std::size_t>(coord)];
     advance();
   };
   member_->world.send(group().global_ranks[static_cast<std::size_t>(coord)], std::move(message));

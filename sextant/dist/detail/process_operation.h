@@ -54,6 +54,8 @@ class ProcessOperation final : public PendingOperation,
   void piece_arrived(std::int64_t from, Buffer buffer);
   /// Global ranks whose message is missing.
   std::vector<std::int64_t> missing_ranks() const;
+  /// Global ranks that have not taken what was sent to them.
+  std::vector<std::int64_t> unsent_ranks() const;
   void mark_done() { done_.store(true, std::memory_order_release); }
 
  private:
@@ -93,6 +95,7 @@ class ProcessOperation final : public PendingOperation,
   std::vector<bool> missing_;  // by coord
   std::int64_t num_missing_ = 0;
   std::int64_t num_unsent_ = 0;
+  std::vector<std::int64_t> unsent_;  ///< messages on their way, by coord
   bool beginning_ = false;
   std::vector<Buffer> buffers_;  // by coord: slices to fold
   Buffer staged_;                // own input of a small all_reduce

@@ -197,15 +197,18 @@ void ProcessWorld::wait_for(ProcessOperation& operation) {
       throw error_of(operation.group(), operation.descriptor(), Seconds{waited.count()});
     }
     if (waited >= limit) {
-      std::vector<std::int64_t> missing;
+      std::vector<std::int64_t> missing, unsent;
       {
         const std::lock_guard lock(mutex_);
         missing = operation.missing_ranks();
+        unsent = operation.unsent_ranks();
       }
       if (operation.done()) return;
+      const bool joined = missing.empty();
       fail(operation, DistFault::kTimeout,
-           fmt::format("rank {} waited {:.3g} s for rank {} to join", options_.global_rank,
-                       waited.count(), fmt::join(missing, ", ")),
+           fmt::format("rank {} waited {:.3g} s for rank {} to {}", options_.global_rank,
+                       waited.count(), fmt::join(joined ? unsent : missing, ", "),
+                       joined ? "take its data" : "join"),
            Seconds{waited.count()});
     }
     parker_.park(seen, std::chrono::duration_cast<std::chrono::nanoseconds>(limit - waited));
