@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "sextant/base/check.h"
@@ -39,6 +40,7 @@ UnitBuffer::UnitBuffer(Setup setup, DataComms& comms, std::shared_ptr<Arena> are
   SX_CHECK(params_sharded_ || optimizer_sharded_ || layout().zero_copy(),
            "{}: nothing is cut, so nothing may be laid out by cuts", name());
   set_ranges();
+  find_moves_and_gaps();
   allocate();
   make_owned();
 }
@@ -196,32 +198,52 @@ void UnitBuffer::detach_params() {
   for (const Parameter* parameter : parameters()) detach_memory(parameter->tensor, parameter->fqn);
 }
 
-/// Elements of [within) that belong to no parameter.
-void UnitBuffer::zero_gaps(const at::Tensor& flat, bool gathered, Range within) const {
-  std::vector<std::pair<std::int64_t, std::int64_t>> used;
-  if (gathered && !layout().zero_copy()) {
-    for (std::int64_t c = 0; c < layout().num_shards(); ++c) {
-      for (const Segment& s : layout().segments(c))
-        used.emplace_back(s.gathered_offset, s.gathered_offset + s.size());
+void UnitBuffer::find_moves_and_gaps() {
+  using Used = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  const auto gaps = [](Used used, std::int64_t numel) {
+    std::sort(used.begin(), used.end());
+    std::vector<Range> between;
+    std::int64_t at = 0;
+    used.emplace_back(numel, numel);
+    for (const auto& [begin, end] : used) {
+      if (at < begin) between.push_back({at, begin - at});
+      at = std::max(at, end);
     }
-  } else {
-    for (std::size_t i = 0; i < parameters().size(); ++i) {
-      used.emplace_back(layout().param_offset(i),
-                        layout().param_offset(i) + parameters()[i]->numel());
-    }
-  }
-  std::sort(used.begin(), used.end());
-  std::int64_t at = within.begin;
-  const auto zero = [&](std::int64_t end) {
-    end = std::min(end, within.end());
-    if (at < end) flat.narrow(0, at - within.begin, end - at).zero_();
+    return between;
   };
-  for (const auto& [begin, end] : used) {
-    if (begin >= within.end()) break;
-    zero(begin);
-    at = std::max(at, std::min(end, within.end()));
+  Used full, gathered;
+  for (std::size_t i = 0; i < parameters().size(); ++i) {
+    const std::int64_t begin = layout().param_offset(i);
+    full.emplace_back(begin, begin + parameters()[i]->numel());
   }
-  zero(within.end());
+  gaps_full_ = gaps(full, full_);
+  if (layout().zero_copy()) {
+    gaps_gathered_ = gaps_full_;
+    return;
+  }
+  for (std::int64_t c = 0; c < layout().num_shards(); ++c) {
+    for (const Segment& s : layout().segments(c)) {
+      if (s.size() == 0) continue;
+      gathered.emplace_back(s.gathered_offset, s.gathered_offset + s.size());
+      moves_.push_back({layout().param_offset(s.param) + s.begin, s.gathered_offset, s.size()});
+    }
+  }
+  gaps_gathered_ = gaps(gathered, gathered_);
+}
+
+/// Zeroes the elements of [within) that belong to no parameter; `flat` begins at within.begin.
+void UnitBuffer::zero_gaps(const at::Tensor& flat, bool gathered, Range within) const {
+  if (flat.numel() == 0) return;
+  const std::int64_t item = size_of(flat.scalar_type());
+  auto* base = static_cast<std::byte*>(flat.mutable_data_ptr());
+  for (const Range& gap : gathered ? gaps_gathered_ : gaps_full_) {
+    const std::int64_t begin = std::max(gap.begin, within.begin);
+    const std::int64_t end = std::min(gap.end(), within.end());
+    if (begin < end) {
+      std::memset(base + (begin - within.begin) * item, 0,
+                  static_cast<std::size_t>((end - begin) * item));
+    }
+  }
 }
 
 void UnitBuffer::copy_in_masters() {
@@ -235,11 +257,12 @@ void UnitBuffer::copy_in_masters() {
 }
 
 void UnitBuffer::copy_out(const at::Tensor& gathered, const at::Tensor& full) const {
-  for (std::int64_t c = 0; c < layout().num_shards(); ++c) {
-    for (const Segment& s : layout().segments(c)) {
-      full.narrow(0, layout().param_offset(s.param) + s.begin, s.size())
-          .copy_(gathered.narrow(0, s.gathered_offset, s.size()));
-    }
+  const std::int64_t item = size_of(dtypes().param);
+  const auto* from = static_cast<const std::byte*>(gathered.const_data_ptr());
+  auto* to = static_cast<std::byte*>(full.mutable_data_ptr());
+  for (const Move& move : moves_) {
+    std::memcpy(to + move.full * item, from + move.gathered * item,
+                static_cast<std::size_t>(move.numel * item));
   }
   zero_gaps(full, false, {0, full_});
 }

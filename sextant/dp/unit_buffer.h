@@ -119,6 +119,10 @@ class UnitBuffer {
     std::int64_t begin = 0, numel = 0;
     std::int64_t end() const { return begin + numel; }
   };
+  /// Elements that lie together in the full buffer and in the gathered one.
+  struct Move {
+    std::int64_t full = 0, gathered = 0, numel = 0;
+  };
   void set_ranges();
   void allocate();
   void make_owned();
@@ -127,6 +131,7 @@ class UnitBuffer {
   at::Tensor wire_params() const;  ///< [G]
   at::Tensor full_params() const;  ///< [full]
   void copy_in_masters();          ///< own range of the wire from masters
+  void find_moves_and_gaps();
   void copy_out(const at::Tensor& gathered, const at::Tensor& full) const;
   void start_gather_from_neighbours();
   void need_local();
@@ -152,6 +157,8 @@ class UnitBuffer {
 
   // Parameters.
   ShardedState state_ = ShardedState::kSharded;
+  std::vector<Move> moves_;  ///< none when the two buffers are one
+  std::vector<Range> gaps_full_, gaps_gathered_;
   std::vector<OwnedPart> owned_;
   std::vector<std::int64_t> own_offset_;   ///< of each owned part, in the own range
   std::vector<std::int64_t> part_offset_;  ///< of each owned part, in the gathered buffer

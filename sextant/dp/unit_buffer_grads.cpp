@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "sextant/base/check.h"
 #include "sextant/dp/unit_buffer.h"
@@ -65,11 +66,18 @@ void UnitBuffer::pack_wire(const at::Tensor& wire) const {
     return;
   }
   zero_gaps(wire, true, {0, gathered_});
-  for (std::int64_t c = 0; c < layout().num_shards(); ++c) {
-    for (const Segment& s : layout().segments(c)) {
-      wire.narrow(0, s.gathered_offset, s.size())
-          .copy_(local.narrow(0, layout().param_offset(s.param) + s.begin, s.size()));
+  if (wire.scalar_type() != local.scalar_type()) {
+    for (const Move& move : moves_) {
+      wire.narrow(0, move.gathered, move.numel).copy_(local.narrow(0, move.full, move.numel));
     }
+    return;
+  }
+  const auto item = static_cast<std::int64_t>(wire.element_size());
+  const auto* from = static_cast<const std::byte*>(local.const_data_ptr());
+  auto* to = static_cast<std::byte*>(wire.mutable_data_ptr());
+  for (const Move& move : moves_) {
+    std::memcpy(to + move.gathered * item, from + move.full * item,
+                static_cast<std::size_t>(move.numel * item));
   }
 }
 
