@@ -25,7 +25,7 @@ LossTargets loss_targets(const at::Tensor& targets_BS, const at::Tensor& loss_ma
 /// Shapes:  logits_BSV with V >= vocab_size; columns from vocab_size on are padding: no
 /// probability, zero gradient.
 ///          targets_BS int32 or int64, loss_mask_BS uint8, bool or float (undefined: all ones).
-/// The caller divides by the global count, see MainGrads::backward. The backward pass is written
+/// The caller divides by the global count, see GradHooks::backward. The backward pass is written
 /// into memory of its own and needs the logits and two numbers per token. Errors:  ContractError if
 /// a counted target is >= vocab_size.
 at::Tensor cross_entropy_sum(const at::Tensor& logits_BSV, const at::Tensor& targets_BS,

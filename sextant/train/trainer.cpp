@@ -247,12 +247,8 @@ class RankTrainer {
     const StepWishes wishes{.stop = signals::stop_requested() ||
                                     (run_.world.coord() == 0 && plan_.folder.stop_requested()),
                             .save = run_.world.coord() == 0 && save_clock_.due(step)};
-    CommSession& session = run_.world.session();
-    session.begin_step(step);
     StepResult result =
         train_step(run_, model_, loader_, step, plan_.schedule.at(progress_.step), wishes);
-    session.check_schedules(run_.world);
-    session.end_step();
     progress_.add_step(result.tokens, result.nonfinite);
     if (result.nonfinite) {
       const TrainingKeys& keys = plan_.recipe.training;
