@@ -8,26 +8,15 @@
 together a reduce-scatter of N bytes reads WN and writes N, an all-gather (own part in place) reads and writes (W-1)N,
 an all-reduce is both.
 """
-import argparse
 import json
 import pathlib
 import statistics
-import subprocess
-import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
-
-
-def lines(command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+import alternate
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--bench", default=str(HERE.parent / "build/release/bin/bench_collectives"))
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = alternate.parser(__doc__, "bench_collectives")
     parser.add_argument("--ranks", default="2,4,8")
     parser.add_argument("--kib", default="64,4096,32768")
     parser.add_argument("--seconds", default="0.3")
@@ -37,8 +26,8 @@ def main():
 
     rows = []
     for _ in range(args.rounds):
-        rows += lines([args.bench, *options])
-        rows += lines([args.python, str(HERE / "peers/gloo_collectives.py"), *options])
+        rows += alternate.rows([args.bench, *options])
+        rows += alternate.rows([args.python, str(alternate.PEERS / "gloo_collectives.py"), *options])
     times = {}
     for row in rows:
         if "ns" in row:

@@ -4,35 +4,24 @@
     bench/compare_train_step.py --python PYTHON_WITH_TORCH [--bench build/release/bin/bench_train_step]
                                 [--rounds 3] [--steps 5] [--threads 2] [--dtypes fp32,bf16] [--modes eager,compile]
 """
-import argparse
-import json
-import pathlib
 import statistics
-import subprocess
-import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
+import alternate
 
 
 def tokens_per_s(command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])["tokens_per_s"]
+    return alternate.rows(command)[-1]["tokens_per_s"]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--bench", default=str(HERE.parent / "build/release/bin/bench_train_step"))
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = alternate.parser(__doc__, "bench_train_step")
     parser.add_argument("--steps", default="5")
     parser.add_argument("--threads", default="2")
     parser.add_argument("--dtypes", default="fp32,bf16")
     parser.add_argument("--modes", default="eager,compile")
     args = parser.parse_args()
     options = ["--steps", args.steps, "--threads", args.threads]
-    peer = [args.python, str(HERE / "peers/train_gpt2_124m.py"), *options]
+    peer = [args.python, str(alternate.PEERS / "train_gpt2_124m.py"), *options]
     modes = args.modes.split(",")
 
     print(f"tokens/s, median (smallest to largest) of {args.rounds} alternating runs of {args.steps} steps")

@@ -42,25 +42,6 @@ class MappedFiles {
   std::map<std::string, MappedFile> files_;
 };
 
-/// Puts all chunks of a tensor to their places in `to`, which holds the whole tensor row-major.
-Result<void> copy_chunks(const StoredTensor& tensor, MappedFiles& files, char* to) {
-  const auto element = static_cast<std::size_t>(safetensors::size_bytes(tensor.dtype));
-  for (const Chunk& chunk : tensor.chunks) {
-    SX_TRY(const std::string_view file, files.text(chunk.file));
-    if (chunk.end > file.size()) {
-      return Error{ErrorKind::kCorrupt,
-                   fmt::format("{} has shrunk to {} bytes", chunk.file, file.size()), chunk.file};
-    }
-    const char* from = file.data() + chunk.begin;
-    for_each_run(tensor, chunk, [&](std::int64_t first, std::int64_t count) {
-      const std::size_t bytes = static_cast<std::size_t>(count) * element;
-      std::memcpy(to + static_cast<std::size_t>(first) * element, from, bytes);
-      from += bytes;
-    });
-  }
-  return {};
-}
-
 /// Puts the elements [begin, begin + count) of a tensor into `to`.
 Result<void> copy_range(const StoredTensor& tensor, MappedFiles& files, std::int64_t begin,
                         std::int64_t count, char* to) {
@@ -87,7 +68,8 @@ Result<void> copy_range(const StoredTensor& tensor, MappedFiles& files, std::int
 Result<at::Tensor> read_tensor(const StoredTensor& stored, MappedFiles& files) {
   at::Tensor tensor = at::empty(stored.shape, to_scalar_type(stored.dtype));
   if (tensor.numel() > 0) {
-    SX_TRY_VOID(copy_chunks(stored, files, static_cast<char*>(tensor.mutable_data_ptr())));
+    SX_TRY_VOID(copy_range(stored, files, 0, tensor.numel(),
+                           static_cast<char*>(tensor.mutable_data_ptr())));
   }
   return tensor;
 }
@@ -189,8 +171,8 @@ Result<LoadReport> Checkpoint::load_into(std::span<const NamedTensor> tensors,
     if (it == manifest_.tensors.end() || excluded(want.name, exclude)) continue;
     if (want.tensor.is_contiguous() && want.tensor.is_cpu()) {
       if (want.tensor.numel() == 0) continue;
-      SX_TRY_VOID(
-          copy_chunks(it->second, files, static_cast<char*>(want.tensor.mutable_data_ptr())));
+      SX_TRY_VOID(copy_range(it->second, files, 0, want.tensor.numel(),
+                             static_cast<char*>(want.tensor.mutable_data_ptr())));
     } else {
       SX_TRY(const at::Tensor whole, read_tensor(it->second, files));
       at::Tensor target = want.tensor.detach();

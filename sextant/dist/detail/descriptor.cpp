@@ -42,6 +42,14 @@ std::string Descriptor::to_string() const {
   return text + fmt::format(", call {}", sequence);
 }
 
+std::string Descriptor::to_string_noexcept() const noexcept {
+  try {
+    return to_string();
+  } catch (...) {
+    return sx::to_string(op);  // short enough to need no memory
+  }
+}
+
 std::uint64_t Descriptor::next_history(Purpose purpose) const {
   // Counts of an all_to_all differ by rank and stay outside, as does the own part of an uneven
   // all_gather.

@@ -27,6 +27,8 @@ struct Descriptor {
 
   /// "all_reduce sum Float x 1024, unit \"bucket 0\", call 12".
   std::string to_string() const;
+  /// The same, or only the operation's name where there is no memory for more.
+  std::string to_string_noexcept() const noexcept;
   /// The schedule hash after this call. Allocates nothing.
   std::uint64_t next_history(Purpose purpose) const;
   std::int64_t bytes() const;

@@ -218,11 +218,7 @@ void ProcessWorld::wait_for(ProcessOperation& operation) {
 void ProcessWorld::note_drop(const ProcessOperation& operation) noexcept {
 #ifndef NDEBUG
   if (std::uncaught_exceptions() > 0 || aborted()) return;
-  try {
-    dropped_ = operation.descriptor().to_string();
-  } catch (...) {
-    dropped_ = to_string(operation.descriptor().op);  // short enough to need no memory
-  }
+  dropped_ = operation.descriptor().to_string_noexcept();
 #else
   (void)operation;
 #endif

@@ -165,11 +165,7 @@ void RankState::drain() {
 void RankState::note_drop(const ThreadOperation& operation) noexcept {
 #ifndef NDEBUG
   if (std::uncaught_exceptions() > 0 || world_.aborted()) return;
-  try {
-    dropped_ = operation.descriptor().to_string();
-  } catch (...) {
-    dropped_ = to_string(operation.descriptor().op);  // short enough to need no memory
-  }
+  dropped_ = operation.descriptor().to_string_noexcept();
 #else
   (void)operation;
 #endif
