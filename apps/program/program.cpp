@@ -89,6 +89,7 @@ std::optional<int> take_recipe(Invocation& call, std::vector<Diagnostic> faults)
   if (call.sub->recipe == SubVerb::RecipeUse::kOptional) {
     RecipeSources sources{.preset = call.preset, .path = call.recipe_path, .sets = call.sets};
     if (!call.print_config) sources.required_groups = call.sub->groups;
+    sources.only_evaluates = call.has("eval-only");
     const std::string used = call.out + "/recipe.resolved.toml";
     std::error_code code;
     if ((call.has("resume") || call.has("eval-only")) && call.recipe_path.empty() &&

@@ -17,6 +17,7 @@
 #include "sextant/recipe/open_run.h"
 #include "sextant/tensor/rank_thread.h"
 #include "sextant/train/explain_step.h"
+#include "sextant/train/hf_start.h"
 #include "sextant/train/trainer.h"
 
 namespace sx {
@@ -51,12 +52,11 @@ void print_dry_run(const Invocation& invocation) {
 
 /// Axes the recipe may name (`sextant plan mesh` shows them) and training does not have yet.
 void refuse_missing_axes(const ParallelismKeys& parallelism) {
-  const std::pair<const char*, std::int64_t> missing[] = {
-      {"cp", parallelism.cp},
-      {"tp", parallelism.tp},
-      {"pp", parallelism.pp},
-      {"ep", parallelism.ep},
-      {"etp", parallelism.etp}};
+  const std::pair<const char*, std::int64_t> missing[] = {{"cp", parallelism.cp},
+                                                          {"tp", parallelism.tp},
+                                                          {"pp", parallelism.pp},
+                                                          {"ep", parallelism.ep},
+                                                          {"etp", parallelism.etp}};
   std::vector<Diagnostic> faults;
   for (const auto& [name, degree] : missing) {
     if (degree == 1) continue;
@@ -91,7 +91,17 @@ int train(const Invocation& invocation, RankProcess* process) {
   const std::int64_t rank = process == nullptr ? 0 : process->facts().global_rank;
   const TrainInputs inputs = open_train_inputs(recipe);
   const bool eval_only = invocation.has("eval-only");
-  const bool must_exist = eval_only || invocation.has("resume");
+  if (!eval_only && !invocation.text("choices").empty()) {
+    throw ConfigError(Diagnostic{.exit = ExitCode::kUser,
+                                 .number = 4,
+                                 .what = "--choices without --eval-only",
+                                 .where = "command line (--choices)",
+                                 .rule = "multiple choice is scored with a model that is there",
+                                 .next = "sextant train --eval-only --choices FILE --out RUN"});
+  }
+  // Weights of a folder of Hugging Face can be evaluated without a run of ours.
+  const bool from_hf = !hf_folder_of(recipe.checkpoint.load).empty();
+  const bool must_exist = (eval_only && !from_hf) || invocation.has("resume");
   const RunFolder folder =
       open_folder(invocation, must_exist ? Resume::kMustExist : Resume::kIfSame, process);
   configure_log(invocation, folder, rank);
@@ -104,6 +114,7 @@ int train(const Invocation& invocation, RankProcess* process) {
   const TrainOptions options{.recipe = invocation.recipe,
                              .folder = folder,
                              .eval_only = eval_only,
+                             .choices = invocation.text("choices"),
                              .quiet = invocation.quiet || rank != 0,
                              .command = invocation.command,
                              .process = process};
@@ -115,9 +126,16 @@ int train(const Invocation& invocation, RankProcess* process) {
     console::write_line("report " + folder.file("report.html").string());
   }
   if (eval_only && !invocation.json && outcome.summary.contains("held_out_loss")) {
-    fmt::print("held-out loss {:.4f} over {} tokens\n",
+    fmt::print("held-out loss {:.4f} over {} tokens, perplexity {:.4f}\n",
                outcome.summary["held_out_loss"].get<double>(),
-               outcome.summary["held_out_tokens"].get<std::int64_t>());
+               outcome.summary["held_out_tokens"].get<std::int64_t>(),
+               outcome.summary["perplexity"].get<double>());
+  }
+  if (eval_only && !invocation.json && outcome.summary.contains("choices")) {
+    const auto& choices = outcome.summary["choices"];
+    fmt::print("choices: {} items, acc {:.4f}, acc_norm {:.4f}\n",
+               choices["items"].get<std::int64_t>(), choices["acc"].get<double>(),
+               choices["acc_norm"].get<double>());
   }
   return static_cast<int>(outcome.exit);
 }

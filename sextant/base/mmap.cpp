@@ -49,6 +49,15 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
+void MappedFile::release(std::size_t begin, std::size_t bytes) const {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t first = (begin + page - 1) / page * page;
+  const std::size_t end = (begin + bytes) / page * page;
+  if (first < end && end <= size_) {
+    madvise(static_cast<char*>(data_) + first, end - first, MADV_DONTNEED);
+  }
+}
+
 MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(data_, size_);
 }

@@ -23,6 +23,9 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
   std::string_view text() const { return {static_cast<const char*>(data_), size_}; }
   std::size_t size() const { return size_; }
+  /// Lets the system take the memory of these bytes back; read again, they come from the file
+  /// again. Whole pages inside the range only.
+  void release(std::size_t begin, std::size_t bytes) const;
 
  private:
   void* data_ = nullptr;

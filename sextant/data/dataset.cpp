@@ -11,6 +11,7 @@
 #include "sextant/base/hash.h"
 #include "sextant/data/demo_text.h"
 #include "sextant/data/indexed_dataset.h"
+#include "sextant/data/text_tokens.h"
 
 namespace sx {
 
@@ -39,6 +40,7 @@ Result<std::shared_ptr<const TokenSource>> open_whole(const std::string& path,
   if (path == "demo") return make_demo_source(options);
   if (path == "mock")
     return make_mock_source(options.seed, options.mock_tokens, options.mock_vocab_size);
+  if (is_text_path(path)) return read_text_source(path, options.encode, options.eod_id);
   SX_TRY(IndexedDataset pair, IndexedDataset::open(path));
   return make_indexed_source(std::move(pair));
 }

@@ -27,16 +27,16 @@ struct DatasetMember {
 class Dataset {
  public:
   struct Options {
-    /// Prefixes of `.bin/.idx` pairs (with or without the ending), "demo" (built-in text) or
-    /// "mock".
+    /// Prefixes of `.bin/.idx` pairs (with or without the ending), text files (text_tokens.h),
+    /// "demo" (built-in text) or "mock".
     std::vector<std::string> paths;
     /// One weight per path; empty = in proportion to tokens.
     std::vector<double> weights;
     std::string split = "969,30,1";
     SplitPart part = SplitPart::kTrain;  ///< kAll ignores `split`
-    /// For "demo": text to ids without end-of-document mark; empty = bytes (id = byte).
+    /// For "demo" and text files: text to ids without end-of-document mark; empty = bytes (id = byte).
     std::function<std::vector<std::int32_t>(std::string_view)> encode;
-    std::int32_t eod_id = 256;  ///< appended to each document of "demo"; < 0 = none
+    std::int32_t eod_id = 256;  ///< appended to each document of these; < 0 = none
     std::uint64_t seed = 1;     ///< of "mock"
     std::int32_t mock_vocab_size = 256;
     std::uint64_t demo_bytes = 4u << 20;  ///< length of the built-in text

@@ -104,7 +104,7 @@ TEST(Attention, RefusesSegmentsThatDoNotTile) {
 // Known answers: position 0 turns nothing; one pair at position p turns by p; products depend on
 // the distance only.
 TEST(Rope, TurnsPairsByPosition) {
-  const RopeTable table = make_rope_table(64, 2, 10000.0, c10::kDouble);
+  const RopeTable table = make_rope_table(64, std::vector<double>{1.0}, c10::kDouble);
   const at::Tensor x = long_tensor({1, 0}, {1, 1, 1, 2}).to(c10::kDouble);
   const auto turn = [&](std::int64_t p) {
     const auto row = [&](const at::Tensor& t) { return t.narrow(0, p, 1).unsqueeze(0); };

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/stack.h>
 
 #include "sextant/base/check.h"
 #include "sextant/nn/head_loss.h"
@@ -100,8 +101,9 @@ std::shared_ptr<const AttentionContext> Decoder::make_context(const DecoderInput
   const std::int64_t needed = positions_BS.max().item<std::int64_t>() + 1;
   const c10::ScalarType dtype = tok_embeddings_.weight().tensor.scalar_type();
   if (!rope_.cos_PR.defined() || rope_.cos_PR.size(0) < needed) {
-    rope_ = make_rope_table(std::min(next_power_of_two(needed), shape_.max_positions),
-                            shape_.head_dim, shape_.rope_theta, dtype);
+    rope_ = make_rope_table(
+        std::min(next_power_of_two(needed), shape_.max_positions),
+        rope_frequencies(shape_.head_dim, shape_.rope_theta, shape_.rope_scaling), dtype);
   }
   const auto gather = [&](const at::Tensor& table_PR) {
     return table_PR.index_select(0, positions_BS.reshape({-1}))
@@ -158,6 +160,22 @@ at::Tensor Decoder::loss_sum(const DecoderInput& input, const at::Tensor& target
     const at::Tensor h_BSH = norm_->forward(x_BSH);
     return head_cross_entropy_sum(h_BSH, head_weight(h_BSH), targets_BS, loss_mask_BS,
                                   shape_.vocab_size);
+  });
+}
+
+at::Tensor Decoder::row_loss_sums(const DecoderInput& input, const at::Tensor& targets_BS,
+                                  const at::Tensor& loss_mask_BS) {
+  SX_CHECK(!at::GradMode::is_enabled(), "scores of rows are for inference: turn grad mode off");
+  return call(embed_and_run(input, nullptr), [&](const at::Tensor& x_BSH) {
+    const at::Tensor h_BSH = norm_->forward(x_BSH);
+    const at::Tensor weight_VH = head_weight(h_BSH);
+    std::vector<at::Tensor> sums;
+    for (std::int64_t row = 0; row < h_BSH.size(0); ++row) {
+      sums.push_back(head_cross_entropy_sum(h_BSH.narrow(0, row, 1), weight_VH,
+                                            targets_BS.narrow(0, row, 1),
+                                            loss_mask_BS.narrow(0, row, 1), shape_.vocab_size));
+    }
+    return at::stack(sums);
   });
 }
 

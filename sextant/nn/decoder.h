@@ -78,6 +78,10 @@ class Decoder : public Module {
   at::Tensor loss_sum(const DecoderInput& input, const at::Tensor& targets_BS,
                       const at::Tensor& loss_mask_BS);
 
+  /// The same per row, [B] in fp32 (fp64 for fp64 models): for scoring; no gradients.
+  at::Tensor row_loss_sums(const DecoderInput& input, const at::Tensor& targets_BS,
+                           const at::Tensor& loss_mask_BS);
+
   /// As forward, without the head: normed hidden states [B, S, H].
   at::Tensor hidden_states(const DecoderInput& input, KvCache* cache = nullptr);
 

@@ -41,19 +41,16 @@ struct Rotate : torch::autograd::Function<Rotate> {
 
 }  // namespace
 
-RopeTable make_rope_table(std::int64_t max_positions, std::int64_t head_dim, double theta,
+RopeTable make_rope_table(std::int64_t max_positions, std::span<const double> frequencies,
                           c10::ScalarType dtype) {
-  SX_CHECK(head_dim % 2 == 0, "head_dim = {} is odd", head_dim);
-  const std::int64_t half = head_dim / 2;
+  const auto half = static_cast<std::int64_t>(frequencies.size());
   at::Tensor cos = at::empty({max_positions, half}, c10::kDouble);
   at::Tensor sin = at::empty({max_positions, half}, c10::kDouble);
   auto* cos_data = static_cast<double*>(cos.mutable_data_ptr());
   auto* sin_data = static_cast<double*>(sin.mutable_data_ptr());
-  for (std::int64_t i = 0; i < half; ++i) {
-    const double frequency =
-        std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
-    for (std::int64_t p = 0; p < max_positions; ++p) {
-      const double angle = static_cast<double>(p) * frequency;
+  for (std::int64_t p = 0; p < max_positions; ++p) {
+    for (std::int64_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(p) * frequencies[static_cast<std::size_t>(i)];
       cos_data[p * half + i] = std::cos(angle);
       sin_data[p * half + i] = std::sin(angle);
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "sextant/recipe/key_table.h"
 #include "sextant/recipe/load.h"
 #include "sextant/recipe/read_source.h"
+#include "sextant/shape/model_shape.h"
 
 namespace sx {
 
@@ -36,7 +38,9 @@ class RecipeBuilder {
              std::string next = "");
   Recipe& recipe() { return loaded_.recipe.recipe_; }
 
+  std::optional<ModelShape> preset_shape();
   void resolve_model(const RecipeSources& sources);
+  void resolve_evaluation();
   void take_launched_ranks();
   void resolve_batches();
   void resolve_schedule();

@@ -192,8 +192,11 @@ void add_run(std::vector<KeySpec>& keys) {
 
 void add_model(std::vector<KeySpec>& keys) {
   const std::string by_arch = "by arch";
-  keys.push_back(SX_KEY(model.preset, "a known shape the other model keys start from"));
-  keys.push_back(SX_KEY(model.arch, "family; only chooses defaults", .words = {"llama", "gpt2"}));
+  keys.push_back(SX_KEY(model.preset,
+                        "a known shape the other model keys start from, or hf:DIR: that of a "
+                        "Hugging Face folder"));
+  keys.push_back(SX_KEY(model.arch, "family; only chooses defaults",
+                        .words = {"llama", "gpt2", "qwen2", "qwen3", "custom"}));
   keys.push_back(SX_KEY(model.num_layers, "transformer layers", .range = kPositive,
                         .required = true, .default_value = "from model.preset"));
   keys.push_back(SX_KEY(model.hidden, "width of the residual stream", .range = kPositive,
@@ -225,6 +228,21 @@ void add_model(std::vector<KeySpec>& keys) {
                         .words = {"swiglu", "geglu", "gelu_tanh", "gelu", "relu"},
                         .default_value = by_arch));
   keys.push_back(SX_KEY(model.rope_theta, "base of the rotary angles", .range = {.low = 1}));
+  keys.push_back(SX_KEY(model.rope_scaling.type,
+                        "how rotary frequencies are stretched for longer contexts",
+                        .words = {"none", "linear", "llama3"}, .default_value = by_arch));
+  keys.push_back(
+      SX_KEY(model.rope_scaling.factor, "stretch of the slow frequencies", .range = {.low = 1}));
+  keys.push_back(SX_KEY(model.rope_scaling.low_freq_factor,
+                        "llama3: turns in the original context below which all of it is applied",
+                        .range = {.low = 0, .low_open = true}));
+  keys.push_back(SX_KEY(model.rope_scaling.high_freq_factor,
+                        "llama3: turns in the original context above which none of it is applied",
+                        .range = {.low = 0, .low_open = true}));
+  keys.push_back(SX_KEY(model.rope_scaling.original_max_positions,
+                        "llama3: context the model was first trained with", .range = kPositive));
+  keys.push_back(
+      SX_KEY(model.qk_norm, "RMS norm of each head's query and key", .default_value = by_arch));
   keys.push_back(SX_KEY(model.qkv_bias, "bias in the query, key and value projections",
                         .default_value = by_arch));
   keys.push_back(
@@ -411,7 +429,9 @@ void add_training(std::vector<KeySpec>& keys) {
                         .resumable = true));
   keys.push_back(SX_KEY(checkpoint.keep_every, "steps whose multiples are kept for good; 0 = none",
                         .range = kNotNegative, .resumable = true));
-  keys.push_back(SX_KEY(checkpoint.load, "\"latest\", \"none\" or the path of a checkpoint",
+  keys.push_back(SX_KEY(checkpoint.load,
+                        "\"latest\", \"none\", the path of a checkpoint, or hf:DIR: weights of a "
+                        "Hugging Face folder",
                         .resumable = true, .path = true));
   keys.push_back(SX_KEY(checkpoint.stop_deadline, "longest save after a request to stop",
                         .range = {.low = 0, .low_open = true}, .resumable = true));
@@ -419,7 +439,8 @@ void add_training(std::vector<KeySpec>& keys) {
 
 void add_inputs(std::vector<KeySpec>& keys) {
   keys.push_back(SX_KEY(
-      data.paths, "prefixes of .bin/.idx pairs, or \"demo\" for the built-in text", .path = true));
+      data.paths, "prefixes of .bin/.idx pairs, text files, or \"demo\" for the built-in text",
+      .path = true));
   keys.push_back(SX_KEY(data.eval_paths,
                         "held-out data as in data.paths; empty = the second part of data.split",
                         .path = true));
@@ -470,9 +491,9 @@ void add_outputs(std::vector<KeySpec>& keys) {
                         .range = {.low = 0, .low_open = true}, .resumable = true));
   keys.push_back(SX_KEY(comm.first_timeout, "the same during a rank's first step",
                         .range = {.low = 0, .low_open = true}, .resumable = true));
-  keys.push_back(SX_KEY(
-      comm.flight_records, "calls of a rank that its flight record keeps for after a failure",
-      .range = {.low = 16, .high = 1 << 24}, .cosmetic = true));
+  keys.push_back(SX_KEY(comm.flight_records,
+                        "calls of a rank that its flight record keeps for after a failure",
+                        .range = {.low = 16, .high = 1 << 24}, .cosmetic = true));
   keys.push_back(SX_KEY(comm.threads_progress,
                         "who moves started calls of rank threads on: \"wait\" = ranks that wait, "
                         "\"thread\" = also a thread of its own, for cores to spare",

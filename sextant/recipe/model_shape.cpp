@@ -18,11 +18,17 @@ ModelShape to_model_shape(const Recipe& recipe, std::int64_t vocab_size) {
   shape.max_positions = model.max_positions;
   shape.positions = parse_positions(model.positions).value();
   shape.rope_theta = model.rope_theta;
+  shape.rope_scaling.kind = parse_rope_scaling(model.rope_scaling.type).value();
+  shape.rope_scaling.factor = model.rope_scaling.factor;
+  shape.rope_scaling.low_freq_factor = model.rope_scaling.low_freq_factor;
+  shape.rope_scaling.high_freq_factor = model.rope_scaling.high_freq_factor;
+  shape.rope_scaling.original_max_positions = model.rope_scaling.original_max_positions;
   shape.norm = parse_norm(model.norm).value();
   shape.norm_eps = model.norm_eps;
   shape.activation = parse_activation(model.activation).value();
   shape.linear_bias = model.linear_bias;
   shape.qkv_bias = model.qkv_bias;
+  shape.qk_norm = model.qk_norm;
   shape.tie_embeddings = model.tie_embeddings;
   shape.init_std = model.init_std;
   return shape;

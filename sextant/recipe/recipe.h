@@ -48,6 +48,15 @@ struct LogKeys {
   LogLevel level = LogLevel::kInfo;
 };
 
+/// Fields as in RopeScaling (sextant/shape).
+struct RopeScalingKeys {
+  std::string type = "none";
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  std::int64_t original_max_positions = 8192;
+};
+
 /// Fields as in ModelShape (sextant/shape); text values are those of its enumerations. `resolve`
 /// fills what `arch` and `preset` imply, so all but `vocab_size` have values afterwards.
 struct ModelKeys {
@@ -66,7 +75,9 @@ struct ModelKeys {
   double norm_eps = 1e-5;
   std::string activation = "swiglu";
   double rope_theta = 10000;
+  RopeScalingKeys rope_scaling;
   bool qkv_bias = false;
+  bool qk_norm = false;
   bool linear_bias = false;
   std::string positions = "rope";
   bool tie_embeddings = false;

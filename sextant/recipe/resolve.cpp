@@ -4,14 +4,19 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <optional>
+#include <string_view>
 
 #include "sextant/base/env.h"
 #include "sextant/base/thread_pool.h"
 #include "sextant/recipe/builder.h"
 #include "sextant/recipe/model_shape.h"
+#include "sextant/shape/hf_config.h"
 
 namespace sx {
 namespace {
+
+constexpr std::string_view kHfPrefix = "hf:";
 
 /// Three weights such as "969,30,1", not all zero.
 bool is_split(const std::string& text) {
@@ -35,24 +40,48 @@ int fault_number(const std::string& key) {
 
 }  // namespace
 
+/// The shape that model.preset names; empty when it has none (a fault then).
+std::optional<ModelShape> RecipeBuilder::preset_shape() {
+  const std::string& preset = recipe().model.preset;
+  if (preset.starts_with(kHfPrefix)) {
+    const std::string folder = preset.substr(kHfPrefix.size());
+    auto config = read_hf_config(folder);
+    if (config.ok()) return config->shape;
+    const bool absent = config.error().kind == ErrorKind::kNotFound;
+    fault(absent ? 7 : 41, config.error().message, "model.preset",
+          absent ? "a Hugging Face folder has a config.json" : "config.json of " + folder);
+    return std::nullopt;
+  }
+  auto shape = shape_preset(preset);
+  if (!shape.ok()) {
+    fault(3, fmt::format("model.preset = \"{}\" is not known", preset), "model.preset",
+          shape.error().message);
+    return std::nullopt;
+  }
+  if (shape->num_experts > 0) {
+    fault(5, fmt::format("model.preset = \"{}\" needs experts", preset), "model.preset",
+          "this version builds dense models");
+    return std::nullopt;
+  }
+  return *shape;
+}
+
 void RecipeBuilder::resolve_model(const RecipeSources&) {
   ModelKeys& model = recipe().model;
+  // Who starts from a model of Hugging Face and says nothing of sizes means that model's.
+  if (model.preset.empty() && !given("model.hidden") &&
+      recipe().checkpoint.load.starts_with(kHfPrefix)) {
+    model.preset = recipe().checkpoint.load;
+    derived("model.preset");
+  }
   ModelShape base;
-  if (!model.preset.empty()) {
-    auto preset = shape_preset(model.preset);
-    if (!preset.ok()) {
-      fault(3, fmt::format("model.preset = \"{}\" is not known", model.preset), "model.preset",
-            preset.error().message);
-      return;
-    }
+  // A resolved recipe has every key and does not need the folder again.
+  const bool complete = given("model.num_layers") && given("model.hidden") &&
+                        given("model.qk_norm") && given("model.rope_scaling.type");
+  if (!model.preset.empty() && !(complete && model.preset.starts_with(kHfPrefix))) {
+    const std::optional<ModelShape> preset = preset_shape();
+    if (!preset) return;
     base = *preset;
-    if (base.num_experts > 0 || base.qk_norm) {
-      fault(5,
-            fmt::format("model.preset = \"{}\" needs {}", model.preset,
-                        base.num_experts > 0 ? "experts" : "qk norm"),
-            "model.preset", "this version builds dense models of arch llama and gpt2");
-      return;
-    }
     if (given("model.arch") && model.arch != to_string(base.arch)) {
       fault(4,
             fmt::format("model.arch = \"{}\" contradicts model.preset = \"{}\"", model.arch,
@@ -78,12 +107,28 @@ void RecipeBuilder::resolve_model(const RecipeSources&) {
   take("activation", model.activation, to_string(base.activation));
   take("positions", model.positions, to_string(base.positions));
   take("qkv_bias", model.qkv_bias, base.qkv_bias);
+  take("qk_norm", model.qk_norm, base.qk_norm);
+  take("rope_scaling.type", model.rope_scaling.type, to_string(base.rope_scaling.kind));
   take("linear_bias", model.linear_bias, base.linear_bias);
   take("tie_embeddings", model.tie_embeddings, base.tie_embeddings);
   if (!model.preset.empty()) {
     take("arch", model.arch, to_string(base.arch));
     take("rope_theta", model.rope_theta, base.rope_theta);
     take("norm_eps", model.norm_eps, base.norm_eps);
+  }
+  if (base.rope_scaling.kind != RopeScalingKind::kNone) {
+    RopeScalingKeys& scaling = model.rope_scaling;
+    take("rope_scaling.factor", scaling.factor, base.rope_scaling.factor);
+    take("rope_scaling.low_freq_factor", scaling.low_freq_factor,
+         base.rope_scaling.low_freq_factor);
+    take("rope_scaling.high_freq_factor", scaling.high_freq_factor,
+         base.rope_scaling.high_freq_factor);
+    take("rope_scaling.original_max_positions", scaling.original_max_positions,
+         base.rope_scaling.original_max_positions);
+  }
+  if (base.vocab_size > 0 && model.preset.starts_with(kHfPrefix)) {
+    take("vocab_size", model.vocab_size, base.vocab_size);
+    take("init_std", model.init_std, base.init_std);
   }
   take_size("num_layers", model.num_layers, base.num_layers);
   take_size("hidden", model.hidden, base.hidden);
@@ -112,6 +157,25 @@ void RecipeBuilder::resolve_model(const RecipeSources&) {
   shape = to_model_shape(recipe(), model.vocab_size.value_or(1));
   for (const ShapeFault& one : shape.validate()) {
     fault(fault_number(one.key), "model." + one.what, "model." + one.key, one.rule);
+  }
+}
+
+/// What a call that only evaluates may leave out.
+void RecipeBuilder::resolve_evaluation() {
+  Recipe& all = recipe();
+  if (!given("training.steps") && !given("training.tokens")) {
+    all.training.steps = 1;
+    derived("training.steps");
+    given_.insert("training.steps");
+  }
+  if (!given("training.seq_len") && all.model.max_positions > 0) {
+    all.training.seq_len = std::min<std::int64_t>(all.model.max_positions, 1024);
+    derived("training.seq_len");
+    given_.insert("training.seq_len");
+  }
+  if (!given("metrics.eval_steps")) {
+    all.metrics.eval_steps = 0;
+    derived("metrics.eval_steps");
   }
 }
 
@@ -268,7 +332,7 @@ void RecipeBuilder::require(const RecipeSources& sources) {
               "--set training.steps=1000");
     }
   }
-  if (needed("data") && recipe().data.paths.empty()) {
+  if (needed("data") && recipe().data.paths.empty() && !sources.only_evaluates) {
     missing("data.paths is empty", "prefixes of .bin/.idx pairs, or \"demo\"",
             "--set data.paths=demo");
   }
@@ -277,6 +341,7 @@ void RecipeBuilder::require(const RecipeSources& sources) {
 void RecipeBuilder::resolve(const RecipeSources& sources) {
   const bool clean = loaded_.faults.empty();
   resolve_model(sources);
+  if (sources.only_evaluates) resolve_evaluation();
   resolve_batches();
   resolve_schedule();
   resolve_rest(sources);

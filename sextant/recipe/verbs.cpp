@@ -307,6 +307,11 @@ Verb train_verb() {
                  "activation_checkpoint", "checkpoint", "data", "tokenizer", "metrics", "comm"},
       .flags = {{.name = "resume", .text = "go on in --out from the newest whole checkpoint"},
                 {.name = "eval-only", .text = "load the checkpoint, evaluate, and stop"},
+                {.name = "choices",
+                 .value = Value::kText,
+                 .value_name = "FILE",
+                 .text = "with --eval-only: also score multiple choice, JSON lines of context, "
+                         "choices, answer"},
                 {.name = "explain-step", .text = "print what one step does, in order, and stop"}},
       .example = "sextant train --preset tiny --set data.paths=demo --out runs/first"};
   return {.name = "train",

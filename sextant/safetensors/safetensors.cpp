@@ -156,4 +156,8 @@ std::span<const std::byte> File::data(const Entry& entry) const {
   return map_.bytes().subspan(header_.data_begin + entry.begin, entry.num_bytes());
 }
 
+void File::release(const Entry& entry) const {
+  map_.release(header_.data_begin + entry.begin, entry.num_bytes());
+}
+
 }  // namespace sx::safetensors

@@ -86,6 +86,8 @@ class File {
   const Entry* find(std::string_view name) const;
   /// The entry's bytes, valid as long as this object; not aligned beyond what the file has.
   std::span<const std::byte> data(const Entry& entry) const;
+  /// Lets the system take the memory of the entry's bytes back.
+  void release(const Entry& entry) const;
 
  private:
   MappedFile map_;

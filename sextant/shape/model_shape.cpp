@@ -25,7 +25,8 @@ Result<Enum> parse_name(std::string_view text, const std::vector<std::string>& n
 }  // namespace
 
 const std::vector<std::string>& arch_names() {
-  static const std::vector<std::string> names = {"llama", "gpt2", "qwen3", "mixtral", "custom"};
+  static const std::vector<std::string> names = {"llama", "gpt2",    "qwen2",
+                                                 "qwen3", "mixtral", "custom"};
   return names;
 }
 const std::vector<std::string>& positions_names() {
@@ -115,6 +116,10 @@ std::vector<ShapeFault> ModelShape::validate() const {
   if (!(rope_theta > 0) || !std::isfinite(rope_theta)) {
     add("rope_theta", fmt::format("rope_theta = {}", rope_theta), "a positive number");
   }
+  for (const std::string& rule : rope_scaling.validate()) {
+    add("rope_scaling", fmt::format("rope_scaling.type = \"{}\"", to_string(rope_scaling.kind)),
+        rule);
+  }
   if (!(norm_eps > 0) || norm_eps >= 1) {
     add("norm_eps", fmt::format("norm_eps = {}", norm_eps), "between 0 and 1, both excluded");
   }
@@ -147,6 +152,10 @@ ModelShape defaults_for(Arch arch) {
     shape.linear_bias = true;
     shape.qkv_bias = true;
     shape.tie_embeddings = true;
+  } else if (arch == Arch::kQwen2) {
+    shape.qkv_bias = true;
+    shape.norm_eps = 1e-6;
+    shape.rope_theta = 1e6;
   } else if (arch == Arch::kQwen3) {
     shape.qk_norm = true;
     shape.norm_eps = 1e-6;

@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "sextant/base/result.h"
+#include "sextant/shape/rope_scaling.h"
 
 namespace sx {
 
-enum class Arch { kLlama, kGpt2, kQwen3, kMixtral, kCustom };
+enum class Arch { kLlama, kGpt2, kQwen2, kQwen3, kMixtral, kCustom };
 enum class Positions { kRope, kLearned, kNone };
 enum class NormKind { kRms, kLayer };
 enum class Activation { kSwiglu, kGeglu, kGeluTanh, kGelu, kRelu };
@@ -64,6 +65,7 @@ struct ModelShape {
 
   Positions positions = Positions::kRope;
   double rope_theta = 10000.0;
+  RopeScaling rope_scaling;
   NormKind norm = NormKind::kRms;
   double norm_eps = 1e-5;
   Activation activation = Activation::kSwiglu;
@@ -91,7 +93,8 @@ struct ModelShape {
 };
 
 /// A shape with the switches of an architecture set and no sizes: llama = rope, RMS norm, SwiGLU,
-/// no bias, untied; gpt2 = learned positions, layer norm, tanh GELU, biases, tied head.
+/// no bias, untied; gpt2 = learned positions, layer norm, tanh GELU, biases, tied head; qwen2 =
+/// llama with biases in q, k, v; qwen3 = llama with norms on q and k.
 ModelShape defaults_for(Arch arch);
 
 /// Fills what follows from the rest when it is still 0: num_heads_kv = num_heads, head_dim = hidden

@@ -2,7 +2,9 @@
 
 #include "sextant/base/diagnostic.h"
 #include "sextant/ckpt/checkpoint.h"
+#include "sextant/hf/hf_folder.h"
 #include "sextant/tensor/dtype.h"
+#include "sextant/train/hf_start.h"
 #include "sextant/train/model_setup.h"
 
 namespace sx {
@@ -34,16 +36,31 @@ ModelShape read_shape(const fs::path& folder) {
   return loaded(model_shape_from_json(json), folder);
 }
 
+Tokenizer open_vocabulary(const fs::path& folder) {
+  for (const char* name : {"tokenizer.json", "vocab.tiktoken"}) {
+    if (fs::exists(folder / name)) return loaded(Tokenizer::load(folder / name), folder / name);
+  }
+  return Tokenizer::bytes();
+}
+
+LoadedModel load_hf_model(const fs::path& path) {
+  const HfFolder folder = open_hf_folder(path);
+  LoadedModel model{std::make_unique<Decoder>(folder.shape()), open_vocabulary(path), 0};
+  load_hf_whole(folder, *model.decoder);
+  return model;
+}
+
 }  // namespace
 
 LoadedModel load_model(const fs::path& path) {
+  if (const fs::path named = hf_folder_of(path.string()); !named.empty()) {
+    return load_hf_model(named);
+  }
+  if (is_hf_folder(path)) return load_hf_model(path);
   const fs::path folder = require_checkpoint(path);
   const Checkpoint checkpoint = loaded(Checkpoint::open(folder), folder);
-  const fs::path vocabulary = folder / "tokenizer" / "vocab.tiktoken";
-  LoadedModel model{
-      std::make_unique<Decoder>(read_shape(folder)),
-      fs::exists(vocabulary) ? loaded(Tokenizer::load(vocabulary), folder) : Tokenizer::bytes(),
-      checkpoint.step()};
+  LoadedModel model{std::make_unique<Decoder>(read_shape(folder)),
+                    open_vocabulary(folder / "tokenizer"), checkpoint.step()};
   const auto parameters = model.decoder->parameters();
   model.decoder->allocate(loaded(checkpoint.load(parameters.front()->fqn), folder).scalar_type());
   std::vector<NamedTensor> named;

@@ -15,7 +15,8 @@ struct LoadedModel {
   std::int64_t step = 0;
 };
 
-/// Loads a checkpoint folder, or the newest checkpoint of a run folder; its tokenizer comes along.
+/// Loads a checkpoint folder, the newest checkpoint of a run folder, or a folder of Hugging Face
+/// ("hf:DIR", or DIR with a config.json); its tokenizer comes along.
 /// Errors:  ConfigError SX2-007 when there is no checkpoint, IoError for a corrupt one.
 LoadedModel load_model(const fs::path& path);
 

@@ -53,6 +53,12 @@ nlohmann::ordered_json to_json(const ModelShape& shape) {
           {"max_positions", shape.max_positions},
           {"positions", to_string(shape.positions)},
           {"rope_theta", shape.rope_theta},
+          {"rope_scaling",
+           {{"type", to_string(shape.rope_scaling.kind)},
+            {"factor", shape.rope_scaling.factor},
+            {"low_freq_factor", shape.rope_scaling.low_freq_factor},
+            {"high_freq_factor", shape.rope_scaling.high_freq_factor},
+            {"original_max_positions", shape.rope_scaling.original_max_positions}}},
           {"norm", to_string(shape.norm)},
           {"norm_eps", shape.norm_eps},
           {"activation", to_string(shape.activation)},
@@ -81,6 +87,14 @@ Result<ModelShape> model_shape_from_json(const nlohmann::ordered_json& json) {
     shape.max_positions = count("max_positions");
     SX_TRY(shape.positions, parse_positions(text("positions")));
     shape.rope_theta = json.at("rope_theta").get<double>();
+    if (const auto at = json.find("rope_scaling"); at != json.end()) {
+      SX_TRY(shape.rope_scaling.kind, parse_rope_scaling(at->at("type").get<std::string>()));
+      shape.rope_scaling.factor = at->at("factor").get<double>();
+      shape.rope_scaling.low_freq_factor = at->at("low_freq_factor").get<double>();
+      shape.rope_scaling.high_freq_factor = at->at("high_freq_factor").get<double>();
+      shape.rope_scaling.original_max_positions =
+          at->at("original_max_positions").get<std::int64_t>();
+    }
     SX_TRY(shape.norm, parse_norm(text("norm")));
     shape.norm_eps = json.at("norm_eps").get<double>();
     SX_TRY(shape.activation, parse_activation(text("activation")));

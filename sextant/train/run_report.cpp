@@ -3,6 +3,8 @@
 
 #include "sextant/train/run_report.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,7 +69,9 @@ nlohmann::ordered_json eval_summary(const RunOutcome& outcome) {
   if (outcome.heldout) {
     summary["held_out_loss"] = outcome.heldout->loss;
     summary["held_out_tokens"] = outcome.heldout->tokens;
+    summary["perplexity"] = std::exp(outcome.heldout->loss);
   }
+  if (outcome.choices) summary["choices"] = choice_summary(*outcome.choices);
   return summary;
 }
 

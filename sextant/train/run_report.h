@@ -12,6 +12,7 @@
 #include "sextant/recipe/load.h"
 #include "sextant/shape/model_shape.h"
 #include "sextant/train/evaluate.h"
+#include "sextant/train/multiple_choice.h"
 #include "sextant/train/snapshot.h"
 #include "sextant/train/train_data.h"
 
@@ -23,6 +24,7 @@ struct RunOutcome {
   std::int64_t resumed_at = 0;  ///< step the run was taken up at; 0 = from the start
   std::optional<double> last_loss;
   std::optional<Evaluation> heldout;
+  std::optional<ChoiceScores> choices;
   bool stopped = false;  ///< asked to stop before the last step, after a save
   double seconds = 0;
 };

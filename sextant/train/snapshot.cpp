@@ -50,7 +50,7 @@ CheckpointContent make_snapshot(ParallelModel& model, const Loader& loader,
   return content;
 }
 
-TrainProgress restore_snapshot(const Checkpoint& checkpoint, ParallelModel& model, Loader& loader) {
+TrainProgress restore_snapshot(const Checkpoint& checkpoint, ParallelModel& model, Loader* loader) {
   const char* names_rule = "a checkpoint holds exactly the tensors of the model it is loaded into";
   const auto weights = checkpoint.load_parts(model.parameters());
   if (!weights.ok()) fail_restore(weights.error(), checkpoint, 21, names_rule);
@@ -62,10 +62,12 @@ TrainProgress restore_snapshot(const Checkpoint& checkpoint, ParallelModel& mode
   if (!loader_json.ok()) fail_restore(loader_json.error(), checkpoint, 21, names_rule);
   const auto loader_state = LoaderState::from_json(*loader_json);
   if (!loader_state.ok()) fail_restore(loader_state.error(), checkpoint, 33, "");
-  const auto restored = loader.restore(*loader_state);
-  if (!restored.ok()) {
-    fail_restore(restored.error(), checkpoint, 33,
-                 "a run goes on with the data, order and block size it began with");
+  if (loader != nullptr) {
+    const auto restored = loader->restore(*loader_state);
+    if (!restored.ok()) {
+      fail_restore(restored.error(), checkpoint, 33,
+                   "a run goes on with the data, order and block size it began with");
+    }
   }
 
   const auto trainer = checkpoint.state("trainer");

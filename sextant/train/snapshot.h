@@ -30,9 +30,10 @@ CheckpointContent make_snapshot(ParallelModel& model, const Loader& loader,
                                 const TrainProgress& progress, const std::string& fingerprint,
                                 const std::map<std::string, std::string>& files);
 
-/// Puts a checkpoint into model, optimizer and loader. Every rank calls it.
+/// Puts a checkpoint into model, optimizer and loader (null = none, only to evaluate). Every rank
+/// calls it.
 /// Errors:  ConfigError SX2-021 (names missing or unexpected), SX2-033 (data plan changed),
 ///          IoError (corrupt file).
-TrainProgress restore_snapshot(const Checkpoint& checkpoint, ParallelModel& model, Loader& loader);
+TrainProgress restore_snapshot(const Checkpoint& checkpoint, ParallelModel& model, Loader* loader);
 
 }  // namespace sx

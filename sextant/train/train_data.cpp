@@ -84,6 +84,13 @@ LoaderOptions loader_options(const RunContext& run) {
 TrainData open_train_data(const Recipe& recipe) {
   TrainData data{open_tokenizer(recipe), nullptr, nullptr};
   Dataset::Options options = dataset_options(recipe, data.tokenizer);
+  if (recipe.data.paths.empty()) {  // only what is to be evaluated
+    if (recipe.data.eval_paths.empty()) return data;
+    options.paths = recipe.data.eval_paths;
+    options.part = SplitPart::kAll;
+    data.heldout = value_or_throw(Dataset::open(options), "sextant data inspect PREFIX");
+    return data;
+  }
   options.paths = recipe.data.paths;
   options.part = recipe.data.eval_paths.empty() ? SplitPart::kTrain : SplitPart::kAll;
   data.train = value_or_throw(Dataset::open(options), "sextant data inspect PREFIX");

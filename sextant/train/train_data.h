@@ -13,7 +13,7 @@ namespace sx {
 /// What a run reads: opened once, shared by all ranks of the process (immutable).
 struct TrainData {
   Tokenizer tokenizer;
-  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> train;    ///< null when the call only evaluates, without data.paths
   std::shared_ptr<const Dataset> heldout;  ///< null when the split leaves nothing to evaluate on
 };
 

@@ -22,6 +22,7 @@
 #include "sextant/mesh/group_plan.h"
 #include "sextant/shape/inventory.h"
 #include "sextant/train/evaluate.h"
+#include "sextant/train/hf_start.h"
 #include "sextant/train/model_setup.h"
 #include "sextant/train/parallelize.h"
 #include "sextant/train/run_record.h"
@@ -43,10 +44,12 @@ struct RunPlan {
   const RunFolder& folder;
   fs::path checkpoint_root;
   std::optional<fs::path> resume_from;
+  fs::path hf_start;  ///< folder of Hugging Face that a fresh run takes its weights from; or empty
   const TrainData& data;
   const ModelShape& shape;
   const LrSchedule& schedule;
   std::map<std::string, std::string> checkpoint_files;
+  std::vector<ChoiceItem> choices;
 };
 
 LrDecay lr_decay(Decay decay) {
@@ -91,7 +94,7 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
 std::optional<fs::path> find_start(const CheckpointKeys& keys, const fs::path& root) {
   if (keys.load == "none") return std::nullopt;
   std::optional<fs::path> named;
-  if (keys.load != "latest") {
+  if (keys.load != "latest" && hf_folder_of(keys.load).empty()) {
     auto found = find_checkpoint(keys.load);
     if (!found.ok())
       throw IoError(to_diagnostic(found.error(), "sextant ckpt verify " + keys.load));
@@ -122,6 +125,9 @@ std::map<std::string, std::string> checkpoint_files(const RunPlan& plan) {
     for (auto& [name, text] : read_tokenizer_files(tokenizer)) {
       files.emplace("tokenizer/" + name, std::move(text));
     }
+  }
+  for (auto& [name, text] : carried_hf_files(plan.hf_start, plan.resume_from)) {
+    files.emplace("hf/" + name, std::move(text));
   }
   return files;
 }
@@ -184,11 +190,15 @@ class RankTrainer {
       : plan_(plan),
         run_{plan.recipe, world, recorder_},
         model_(parallelize(plan.shape, run_)),
-        loader_(make_train_loader(plan.data, run_)),
         save_clock_(plan.recipe.checkpoint.interval) {
+    if (plan.data.train) loader_.emplace(make_train_loader(plan.data, run_));
     if (plan.data.heldout) eval_loader_.emplace(make_eval_loader(plan.data, run_));
     if (eval_loader_ && eval_loader_->num_eval_tokens() == 0) eval_loader_.reset();
-    if (plan.resume_from) restore(*plan.resume_from);
+    if (plan.resume_from) {
+      restore(*plan.resume_from);
+    } else if (!plan.hf_start.empty()) {
+      start_from_hf(plan.hf_start);
+    }
   }
 
   RunOutcome run() {
@@ -226,19 +236,37 @@ class RankTrainer {
   }
 
   RunOutcome run_eval_only() {
-    if (!plan_.resume_from) fail_eval_only("no checkpoint", plan_.checkpoint_root.string());
-    if (!eval_loader_) fail_eval_only("no held-out data", "data.eval_paths, data.split");
+    if (!plan_.resume_from && plan_.hf_start.empty())
+      fail_eval_only("no checkpoint", plan_.checkpoint_root.string());
+    if (!eval_loader_ && plan_.choices.empty())
+      fail_eval_only("no held-out data", "data.eval_paths, data.split");
     outcome_.progress = progress_;
-    outcome_.heldout = evaluate_now();
+    if (eval_loader_) outcome_.heldout = evaluate_now();
+    if (!plan_.choices.empty()) {
+      outcome_.choices = score_choices(run_, *model_.decoder, plan_.choices,
+                                       plan_.recipe.training.micro_batch_size);
+    }
     return outcome_;
   }
 
  private:
   void restore(const fs::path& path) {
-    progress_ = restore_snapshot(open_checkpoint(path), model_, loader_);
+    progress_ = restore_snapshot(open_checkpoint(path), model_, loader_ ? &*loader_ : nullptr);
     outcome_.resumed_at = progress_.step;
     if (run_.world.coord() == 0) {
       SX_LOG(kInfo, "ckpt.loaded", "step", progress_.step, "path", path.string());
+    }
+  }
+
+  void start_from_hf(const fs::path& path) {
+    const HfFolder folder = open_hf_folder(path, plan_.shape.vocab_pad_to);
+    load_hf_parts(folder, model_.parameters());
+    model_.engine->publish();
+    if (run_.world.coord() != 0) return;
+    SX_LOG(kInfo, "hf.loaded", "path", path.string(), "tensors",
+           static_cast<std::int64_t>(folder.params().size()));
+    for (const std::string& what : hf_differences(plan_.shape, folder.shape())) {
+      SX_LOG(kWarn, "hf.differs", "what", what);
     }
   }
 
@@ -248,7 +276,7 @@ class RankTrainer {
                                     (run_.world.coord() == 0 && plan_.folder.stop_requested()),
                             .save = run_.world.coord() == 0 && save_clock_.due(step)};
     StepResult result =
-        train_step(run_, model_, loader_, step, plan_.schedule.at(progress_.step), wishes);
+        train_step(run_, model_, *loader_, step, plan_.schedule.at(progress_.step), wishes);
     progress_.add_step(result.tokens, result.nonfinite);
     if (result.nonfinite) {
       const TrainingKeys& keys = plan_.recipe.training;
@@ -279,7 +307,7 @@ class RankTrainer {
     const CheckpointKeys& keys = plan_.recipe.checkpoint;
     const auto report =
         save_checkpoint(plan_.checkpoint_root,
-                        make_snapshot(model_, loader_, progress_,
+                        make_snapshot(model_, *loader_, progress_,
                                       plan_.options.recipe.fingerprint(), plan_.checkpoint_files),
                         run_.world,
                         {.run_id = "run",
@@ -298,7 +326,7 @@ class RankTrainer {
   StepRecorder recorder_;
   RunContext run_;
   ParallelModel model_;
-  Loader loader_;
+  std::optional<Loader> loader_;  ///< none when the call only evaluates, without data.paths
   std::optional<Loader> eval_loader_;
   TrainProgress progress_;
   RunOutcome outcome_;
@@ -309,10 +337,29 @@ RunPlan make_plan(const TrainOptions& options, const TrainInputs& inputs) {
   const Recipe& recipe = options.recipe.get();
   const fs::path root =
       ResolvedRecipe::expand_run(recipe.checkpoint.dir, options.folder.path().string());
-  RunPlan plan{
-      options,     recipe,       options.folder,  root, find_start(recipe.checkpoint, root),
-      inputs.data, inputs.shape, inputs.schedule, {}};
+  RunPlan plan{options,
+               recipe,
+               options.folder,
+               root,
+               find_start(recipe.checkpoint, root),
+               {},
+               inputs.data,
+               inputs.shape,
+               inputs.schedule,
+               {},
+               {}};
+  if (!plan.resume_from) plan.hf_start = hf_folder_of(recipe.checkpoint.load);
   plan.checkpoint_files = checkpoint_files(plan);
+  if (!options.choices.empty()) {
+    auto items =
+        read_choice_items(options.choices, inputs.data.tokenizer, inputs.shape.max_positions);
+    if (!items.ok()) {
+      const Diagnostic fault = to_diagnostic(items.error(), "sextant train --help");
+      if (fault.exit == ExitCode::kUser) throw ConfigError(fault);
+      throw IoError(fault);
+    }
+    plan.choices = *std::move(items);
+  }
   return plan;
 }
 
@@ -323,7 +370,9 @@ StartFacts start_facts(const RunPlan& plan) {
   facts.add("commit", version().git_commit);
   facts.add("libtorch", libtorch_version());
   facts.add("recipe", plan.options.recipe.fingerprint());
-  facts.add("start", plan.resume_from ? plan.resume_from->filename().string() : "anew");
+  facts.add("start", plan.resume_from         ? plan.resume_from->filename().string()
+                     : !plan.hf_start.empty() ? kHfPathPrefix.data() + plan.hf_start.string()
+                                              : "anew");
   ParallelDims dims;
   dims.dp_replicate = plan.recipe.parallelism.dp_replicate;
   dims.dp_shard = plan.recipe.parallelism.dp_shard.value_or(1);
@@ -340,7 +389,7 @@ void log_start(const RunPlan& plan) {
          "params", num_params(plan.shape), "dp_replicate", plan.recipe.parallelism.dp_replicate,
          "dp_shard", plan.recipe.parallelism.dp_shard.value_or(1), "steps", keys.steps,
          "tokens_per_step", keys.global_batch_size * keys.seq_len, "train_tokens",
-         plan.data.train->num_tokens(), "heldout_tokens",
+         plan.data.train ? plan.data.train->num_tokens() : 0, "heldout_tokens",
          plan.data.heldout ? plan.data.heldout->num_tokens() : 0);
 }
 
@@ -389,6 +438,11 @@ TrainOutcome run_training(const TrainOptions& options, const TrainInputs& inputs
   TrainOutcome result;
   result.exit = outcome.stopped ? ExitCode::kRequeue : ExitCode::kOk;
   if (options.process != nullptr && options.process->facts().global_rank != 0) return result;
+  if (outcome.choices) {
+    const auto written = write_file_atomic(plan.folder.file("choices.jsonl"),
+                                           choice_lines(plan.choices, *outcome.choices));
+    if (!written.ok()) throw IoError(to_diagnostic(written.error(), kDiskNext));
+  }
   result.summary = options.eval_only ? eval_summary(outcome)
                                      : write_run_report(plan.folder, options.recipe, plan.shape,
                                                         plan.data, outcome, options.command);

@@ -20,6 +20,7 @@ struct TrainOptions {
   ResolvedRecipe recipe;
   RunFolder folder;        ///< opened by the caller, which has checked that its recipe is this one
   bool eval_only = false;  ///< load the newest checkpoint, evaluate, leave the run as it is
+  fs::path choices;  ///< with eval_only: JSON lines of multiple choice; empty = none
   bool quiet = false;
   std::vector<std::string> command;  ///< as typed, for the report
   /// This process is one rank of several; null = the ranks are threads of this process.
