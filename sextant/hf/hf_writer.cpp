@@ -125,6 +125,18 @@ const char* dtype_word(safetensors::Dtype dtype) {
 
 }  // namespace
 
+std::string hf_weight_file(std::size_t idx, std::size_t count) {
+  if (count == 1) return "model.safetensors";
+  return fmt::format("model-{:05}-of-{:05}.safetensors", idx + 1, count);
+}
+
+Result<void> write_hf_index(const fs::path& folder, const nlohmann::ordered_json& weight_map,
+                            std::uint64_t bytes) {
+  const nlohmann::ordered_json index{{"metadata", {{"total_size", bytes}}},
+                                     {"weight_map", weight_map}};
+  return write_file_atomic(folder / "model.safetensors.index.json", index.dump(2) + "\n");
+}
+
 Result<HfWritten> write_hf_folder(const fs::path& folder, const ModelShape& shape,
                                   const HfSource& source, const HfWriteOptions& options) {
   SX_TRY(const nlohmann::ordered_json config,
@@ -137,9 +149,7 @@ Result<HfWritten> write_hf_folder(const fs::path& folder, const ModelShape& shap
   HfWritten written;
   nlohmann::ordered_json weight_map = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const std::string name =
-        files.size() == 1 ? "model.safetensors"
-                          : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, files.size());
+    const std::string name = hf_weight_file(i, files.size());
     SX_TRY_VOID(write_file(folder / name, files[i], source));
     for (const Assembly* assembly : files[i]) {
       weight_map[assembly->tensor] = name;
@@ -149,9 +159,7 @@ Result<HfWritten> write_hf_folder(const fs::path& folder, const ModelShape& shap
   }
   written.files = static_cast<std::int64_t>(files.size());
   if (files.size() > 1) {
-    const nlohmann::ordered_json index{{"metadata", {{"total_size", written.bytes}}},
-                                       {"weight_map", weight_map}};
-    SX_TRY_VOID(write_file_atomic(folder / "model.safetensors.index.json", index.dump(2) + "\n"));
+    SX_TRY_VOID(write_hf_index(folder, weight_map, written.bytes));
   }
   for (const auto& [name, text] : options.companions) {
     SX_TRY_VOID(write_file_atomic(folder / name, text));

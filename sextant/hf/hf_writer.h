@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include <nlohmann/json.hpp>
+
 #include "sextant/base/fs.h"
 #include "sextant/base/result.h"
 #include "sextant/hf/hf_names.h"
@@ -39,5 +41,11 @@ struct HfWritten {
 /// Errors:  kUnsupported for a shape no architecture of theirs has, kIo, those of `read`.
 Result<HfWritten> write_hf_folder(const fs::path& folder, const ModelShape& shape,
                                   const HfSource& source, const HfWriteOptions& options = {});
+
+/// "model.safetensors", or "model-0000i-of-000nn.safetensors" of several.
+std::string hf_weight_file(std::size_t idx, std::size_t count);
+/// model.safetensors.index.json. Errors: kIo.
+Result<void> write_hf_index(const fs::path& folder, const nlohmann::ordered_json& weight_map,
+                            std::uint64_t bytes);
 
 }  // namespace sx

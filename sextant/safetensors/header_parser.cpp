@@ -3,7 +3,9 @@
 // the entries.
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <set>
@@ -21,6 +23,33 @@ namespace {
 constexpr std::string_view kMetadataName = "__metadata__";
 
 Error corrupt(std::string message) { return {ErrorKind::kCorrupt, std::move(message), ""}; }
+
+/// Characters of the header, the last one read remembered, so that a fault has its place.
+class CountedChars {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountedChars(const char* at, const char** last) : at_(at), last_(last) {}
+  reference operator*() const { return *at_; }
+  CountedChars& operator++() {
+    *last_ = at_++;
+    return *this;
+  }
+  CountedChars operator++(int) {
+    const CountedChars before = *this;
+    ++*this;
+    return before;
+  }
+  friend bool operator==(const CountedChars& a, const CountedChars& b) { return a.at_ == b.at_; }
+
+ private:
+  const char* at_;
+  const char** last_;
+};
 
 /// Receiver of nlohmann's JSON events; returns false to stop with `error`.
 class HeaderReader {
@@ -154,7 +183,9 @@ Result<void> check_size(const Entry& entry) {
   std::uint64_t bytes = static_cast<std::uint64_t>(size_bytes(entry.dtype));
   for (const std::int64_t n : entry.shape) {
     if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(n), &bytes)) {
-      return corrupt(fmt::format("tensor \"{}\": product of its shape passes 64 bits", entry.name));
+      return corrupt(
+          fmt::format("tensor \"{}\" at data byte {}: product of its shape passes 64 bits",
+                      entry.name, entry.begin));
     }
   }
   if (entry.begin > entry.end || bytes != entry.num_bytes()) {
@@ -180,14 +211,24 @@ Result<Header> parse_header(std::string_view head, std::uint64_t file_bytes) {
     return corrupt(fmt::format("header of {} bytes in a file of {}", length, file_bytes));
   }
   const std::string_view text = head.substr(8, length);
-  if (text.empty() || text.front() != '{') return corrupt("header does not begin with '{'");
+  if (text.empty() || text.front() != '{') {
+    return corrupt("header byte 0: header does not begin with '{'");
+  }
   // The JSON reader takes a zero byte for the end of its input; whatever stood behind would go
   // unseen.
-  if (text.find('\0') != std::string_view::npos) return corrupt("header holds a zero byte");
+  if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
+    return corrupt(fmt::format("header byte {}: a zero byte", zero));
+  }
 
   HeaderReader reader;
-  const bool whole = nlohmann::json::sax_parse(text.begin(), text.end(), &reader);
-  if (reader.error) return *std::move(reader.error);
+  const char* last = text.data();
+  const bool whole = nlohmann::json::sax_parse(
+      CountedChars(text.data(), &last), CountedChars(text.data() + text.size(), &last), &reader);
+  if (reader.error) {
+    reader.error->message =
+        fmt::format("header byte {}: {}", last - text.data(), reader.error->message);
+    return *std::move(reader.error);
+  }
   if (!whole) return corrupt("header is not JSON");
   Header header = std::move(reader.header);
   header.data_begin = 8 + length;
@@ -200,7 +241,7 @@ Result<Header> parse_header(std::string_view head, std::uint64_t file_bytes) {
   for (const Entry& entry : header.entries) {
     if (entry.begin != position) {
       return corrupt(fmt::format(
-          "tensor \"{}\" begins at {}, {} at {}", entry.name, entry.begin,
+          "tensor \"{}\" begins at data byte {}, {} at {}", entry.name, entry.begin,
           entry.begin < position ? "overlapping, the last ended" : "after a hole", position));
     }
     position = entry.end;

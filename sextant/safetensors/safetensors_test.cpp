@@ -102,7 +102,7 @@ std::vector<Malformed> malformed() {
       {"byte order mark", with_length("\xef\xbb\xbf{}"), "does not begin"},
       {"cut JSON", with_length(R"({"w":{"dtype":"F32")"), "not UTF-8 JSON"},
       {"text behind", with_length("{}{}"), "not UTF-8 JSON"},
-      {"zero byte behind", with_length(std::string("{}\0", 3)), "zero byte"},
+      {"zero byte behind", with_length(std::string("{}\0", 3)), "a zero byte"},
       {"not UTF-8", with_length("{\"\xff\":{}}"), "not UTF-8"},
       {"half a surrogate", with_length(R"({"\ud800":{}})"), "not UTF-8"},
       {"name twice",
@@ -154,7 +154,16 @@ TEST(Safetensors, RejectsMalformedHeaders) {
     const auto header = parse(c.bytes);
     ASSERT_FALSE(header.ok()) << c.what;
     EXPECT_THAT(header.error().message, HasSubstr(c.message)) << c.what;
+    EXPECT_THAT(header.error().message, HasSubstr("byte")) << c.what;
   }
+}
+
+TEST(Safetensors, FaultsOfTheHeaderHaveTheirPlace) {
+  const std::string header = R"({"w":{"dtype":"F32","shape":[2],"strides":1}})";
+  const auto parsed = parse(with_length(header));
+  ASSERT_FALSE(parsed.ok());
+  const std::size_t at = header.find("\":1}");  // the name's end, where it is known whole
+  EXPECT_THAT(parsed.error().message, HasSubstr("header byte " + std::to_string(at) + ":"));
 }
 
 TEST(Safetensors, EveryTruncationIsAnError) {
