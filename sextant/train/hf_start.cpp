@@ -49,7 +49,7 @@ HfFolder open_hf_folder(const fs::path& folder, std::int64_t vocab_pad_to) {
   auto opened = HfFolder::open(folder, vocab_pad_to);
   if (opened.ok()) return std::move(opened).value();
   const Error& error = opened.error();
-  const std::string next = "sextant ckpt inspect hf:" + folder.string();
+  const std::string next = "cat " + (folder / "config.json").string();
   const auto fail = [&](int number, const char* rule) {
     throw ConfigError(Diagnostic{.exit = ExitCode::kUser,
                                  .number = number,

@@ -2,11 +2,9 @@
 
 #include <string>
 
-#include <nlohmann/json.hpp>
-
-#include "sextant/base/result.h"
 #include "sextant/nn/decoder.h"
 #include "sextant/recipe/recipe.h"
+#include "sextant/shape/model_json.h"
 #include "sextant/shape/model_shape.h"
 
 namespace sx {
@@ -15,11 +13,6 @@ namespace sx {
 /// Errors:  ConfigError SX2-013 or SX2-003 with every fault of the shape; SX2-016 when the key is
 ///          smaller than the tokenizer's vocabulary.
 ModelShape model_shape_of(const Recipe& recipe, std::int64_t vocab_size);
-
-/// model.json of a checkpoint: the fields of ModelShape under their names.
-nlohmann::ordered_json to_json(const ModelShape& shape);
-/// Errors: kCorrupt for a missing field, a wrong type or an unknown word.
-Result<ModelShape> model_shape_from_json(const nlohmann::ordered_json& json);
 
 /// dtype of parameters: training.dtype "bf16" keeps them in fp32 and computes in bf16.
 c10::ScalarType param_dtype(Dtype dtype);

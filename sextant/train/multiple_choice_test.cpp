@@ -12,7 +12,7 @@
 namespace sx {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 ModelShape byte_model() {
   ModelShape shape = sx::testing::tiny_llama();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes folders of tiny random models as huggingface/transformers saves them, with the logits it computes.
 
-Run:  python3 make_hf_reference.py DIR [--hidden 8]     needs torch, transformers, safetensors
+Run:  python3 make_hf_reference.py DIR [--hidden 8] [--vocab 37]     needs torch, transformers, safetensors
 Each folder holds config.json, model.safetensors and logits.safetensors (tokens [2, 24], logits [2, 24, V], and
 losses [2], the mean cross entropy of each row). The folders under tests/golden/reference/hf were made so; versions.json
 beside them says with which versions.
@@ -16,13 +16,12 @@ from safetensors.torch import save_file
 from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
                           Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
-VOCAB = 37
 POSITIONS = 64
 
 
-def llama_like(hidden, **changes):
+def llama_like(hidden, vocab, **changes):
     heads = 4 if hidden >= 32 else 2
-    sizes = dict(vocab_size=VOCAB, hidden_size=hidden, intermediate_size=hidden * 3 // 2, num_hidden_layers=2,
+    sizes = dict(vocab_size=vocab, hidden_size=hidden, intermediate_size=hidden * 3 // 2, num_hidden_layers=2,
                  num_attention_heads=heads, num_key_value_heads=heads // 2, max_position_embeddings=POSITIONS,
                  head_dim=hidden // heads,
                  bos_token_id=1, eos_token_id=2)
@@ -30,23 +29,23 @@ def llama_like(hidden, **changes):
     return sizes
 
 
-def models(hidden):
+def models(hidden, vocab):
     rope3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                  original_max_position_embeddings=16)
     wide = 2 * hidden // (4 if hidden >= 32 else 2)
     linear = dict(rope_type="linear", rope_theta=10000.0, factor=2.0)
-    qwen2 = llama_like(hidden)
+    qwen2 = llama_like(hidden, vocab)
     qwen2.pop("head_dim")
-    yield "gpt2", GPT2LMHeadModel, GPT2Config(vocab_size=VOCAB, n_embd=hidden, n_layer=2, n_head=2,
+    yield "gpt2", GPT2LMHeadModel, GPT2Config(vocab_size=vocab, n_embd=hidden, n_layer=2, n_head=2,
                                               n_positions=POSITIONS, bos_token_id=1, eos_token_id=2)
-    yield "llama", LlamaForCausalLM, LlamaConfig(**llama_like(hidden, attention_bias=False))
-    yield "llama2-linear", LlamaForCausalLM, LlamaConfig(**llama_like(hidden, rope_parameters=linear))
-    yield "llama3", LlamaForCausalLM, LlamaConfig(**llama_like(hidden, rope_parameters=rope3,
+    yield "llama", LlamaForCausalLM, LlamaConfig(**llama_like(hidden, vocab, attention_bias=False))
+    yield "llama2-linear", LlamaForCausalLM, LlamaConfig(**llama_like(hidden, vocab, rope_parameters=linear))
+    yield "llama3", LlamaForCausalLM, LlamaConfig(**llama_like(hidden, vocab, rope_parameters=rope3,
                                                                tie_word_embeddings=True))
-    yield "llama-bias", LlamaForCausalLM, LlamaConfig(**llama_like(hidden, attention_bias=True, mlp_bias=True))
-    yield "mistral", MistralForCausalLM, MistralConfig(**llama_like(hidden, sliding_window=None))
+    yield "llama-bias", LlamaForCausalLM, LlamaConfig(**llama_like(hidden, vocab, attention_bias=True, mlp_bias=True))
+    yield "mistral", MistralForCausalLM, MistralConfig(**llama_like(hidden, vocab, sliding_window=None))
     yield "qwen2", Qwen2ForCausalLM, Qwen2Config(**qwen2)
-    yield "qwen3", Qwen3ForCausalLM, Qwen3Config(**llama_like(hidden, head_dim=wide, tie_word_embeddings=True))
+    yield "qwen3", Qwen3ForCausalLM, Qwen3Config(**llama_like(hidden, vocab, head_dim=wide, tie_word_embeddings=True))
 
 
 def randomize(model):
@@ -63,7 +62,7 @@ def write(folder, cls, config, dtype=torch.float32):
     model.to(dtype).save_pretrained(folder, safe_serialization=True)
     (folder / "generation_config.json").unlink(missing_ok=True)
     generator = torch.Generator().manual_seed(11)
-    tokens = torch.randint(0, VOCAB, (2, 24), generator=generator)
+    tokens = torch.randint(0, config.vocab_size, (2, 24), generator=generator)
     with torch.no_grad():
         logits = model(tokens).logits.float()
     losses = torch.stack([torch.nn.functional.cross_entropy(row[:-1], ids[1:]) for row, ids in zip(logits, tokens)])
@@ -74,8 +73,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("dir", type=pathlib.Path)
     parser.add_argument("--hidden", type=int, default=8)
+    parser.add_argument("--vocab", type=int, default=37)
     arguments = parser.parse_args()
-    for name, cls, config in models(arguments.hidden):
+    for name, cls, config in models(arguments.hidden, arguments.vocab):
         config.dtype = "float32"
         write(arguments.dir / name, cls, config)
     versions = dict(torch=torch.__version__, transformers=transformers.__version__)
