@@ -15,7 +15,7 @@ std::map<std::string, HfParam> by_name(const ModelShape& shape) {
   return params;
 }
 
-ModelShape small(Arch arch) {
+ModelShape named_shape(Arch arch) {
   ModelShape shape = defaults_for(arch);
   shape.num_layers = 12;
   shape.hidden = 16;
@@ -27,7 +27,7 @@ ModelShape small(Arch arch) {
 }
 
 TEST(HfNames, Gpt2KeepsMatricesTurnedAndAttentionInOne) {
-  const auto params = by_name(small(Arch::kGpt2));
+  const auto params = by_name(named_shape(Arch::kGpt2));
   const HfParam& key = params.at("layers.10.attention.wk.weight");
   EXPECT_EQ(key.tensor, "transformer.h.10.attn.c_attn.weight");
   EXPECT_EQ(key.tensor_shape, (std::vector<std::int64_t>{16, 48}));
@@ -48,7 +48,7 @@ TEST(HfNames, Gpt2KeepsMatricesTurnedAndAttentionInOne) {
 }
 
 TEST(HfNames, LlamaKindAndPaddedVocabulary) {
-  ModelShape shape = small(Arch::kQwen3);
+  ModelShape shape = named_shape(Arch::kQwen3);
   shape.num_heads_kv = 2;
   const auto params = by_name(shape);
   EXPECT_EQ(params.at("layers.11.attention.q_norm.weight").tensor,
@@ -62,7 +62,7 @@ TEST(HfNames, LlamaKindAndPaddedVocabulary) {
   EXPECT_EQ(head.shape, (std::vector<std::int64_t>{128, 16}));
   EXPECT_EQ(head.rows, 97);
   EXPECT_EQ(head.tensor_shape, (std::vector<std::int64_t>{97, 16}));
-  const auto biased = by_name(small(Arch::kQwen2));
+  const auto biased = by_name(named_shape(Arch::kQwen2));
   EXPECT_EQ(biased.at("layers.3.attention.wq.bias").tensor, "model.layers.3.self_attn.q_proj.bias");
   EXPECT_FALSE(biased.contains("layers.3.attention.wo.bias"));
 }
@@ -71,7 +71,7 @@ TEST(HfNames, LlamaKindAndPaddedVocabulary) {
 TEST(HfNames, OursTileTheirs) {
   for (const Arch arch : {Arch::kGpt2, Arch::kLlama, Arch::kQwen2, Arch::kQwen3}) {
     std::map<std::string, std::int64_t> covered, size;
-    for (const HfParam& param : hf_params(small(arch))) {
+    for (const HfParam& param : hf_params(named_shape(arch))) {
       covered[param.tensor] += param.rows * param.columns();
       std::int64_t elements = 1;
       for (const std::int64_t extent : param.tensor_shape) elements *= extent;

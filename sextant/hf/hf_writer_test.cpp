@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-ModelShape small(Arch arch) {
+ModelShape written_shape(Arch arch) {
   ModelShape shape = defaults_for(arch);
   shape.num_layers = 2;
   shape.hidden = 16;
@@ -56,7 +56,8 @@ TEST(HfWriter, FoldersAreReadBackInAnyRange) {
   for (const Arch arch : {Arch::kGpt2, Arch::kLlama, Arch::kQwen2, Arch::kQwen3}) {
     const TempDir dir;
     const HfWriteOptions options{.shard_bytes = 10'000, .companions = {{"merges.txt", "a b\n"}}};
-    const HfWritten written = write_hf_folder(dir / "m", small(arch), numbered(), options).value();
+    const HfWritten written =
+        write_hf_folder(dir / "m", written_shape(arch), numbered(), options).value();
     EXPECT_GT(written.files, 1);
     const auto opened = HfFolder::open(dir / "m");
     ASSERT_TRUE(opened.ok()) << opened.error().to_string();
@@ -86,7 +87,8 @@ TEST(HfWriter, FoldersAreReadBackInAnyRange) {
 
 TEST(HfWriter, OneFileWhenItFitsAndNoIndex) {
   const TempDir dir;
-  const HfWritten written = write_hf_folder(dir / "m", small(Arch::kLlama), numbered()).value();
+  const HfWritten written =
+      write_hf_folder(dir / "m", written_shape(Arch::kLlama), numbered()).value();
   EXPECT_EQ(written.files, 1);
   EXPECT_TRUE(fs::exists(dir / "m" / "model.safetensors"));
   EXPECT_FALSE(fs::exists(dir / "m" / "model.safetensors.index.json"));
@@ -101,9 +103,10 @@ TEST(HfWriter, FaultsOfTheSourceAreReturned) {
   broken.read = [](const HfParam&, std::int64_t, std::int64_t, std::byte*) -> Result<void> {
     return Error{ErrorKind::kIo, "gone", ""};
   };
-  EXPECT_EQ(write_hf_folder(dir / "m", small(Arch::kLlama), broken).error().message, "gone");
+  EXPECT_EQ(write_hf_folder(dir / "m", written_shape(Arch::kLlama), broken).error().message,
+            "gone");
   EXPECT_FALSE(fs::exists(dir / "m" / "config.json"));
-  ModelShape odd = small(Arch::kLlama);
+  ModelShape odd = written_shape(Arch::kLlama);
   odd.positions = Positions::kNone;
   EXPECT_EQ(write_hf_folder(dir / "n", odd, numbered()).error().kind, ErrorKind::kUnsupported);
 }
