@@ -125,14 +125,14 @@ int main(int argc, char** argv) {
     std::uint64_t pieces = 0;
     for (const std::string& text : texts) {
       for (std::size_t pos = 0; pos < text.size(); ++pieces) {
-        pos = sx::split_next(tokenizer->vocab().split(), text, pos);
+        pos = sx::split_next(tokenizer->vocab().split().family(), text, pos);
       }
     }
     report("split", name, 1, 1, bytes, pieces, seconds_since(start));
   }
   {
     const auto start = Clock::now();
-    sx::PieceCounter counter(tokenizer->vocab().split());
+    sx::PieceCounter counter(tokenizer->vocab().split().family());
     counter.add(texts, pool);
     report("count_pieces", name, 1, threads, bytes, counter.unique(), seconds_since(start));
   }

@@ -72,9 +72,9 @@ def generate(ucd):
     flat = [value for block in blocks for value in block]
     return version, (
         f"// Made by tools/gen_unicode.py from the Unicode Character Database {version}; do not edit.\n"
-        f'constexpr const char kVersion[] = "{version}";\n'
-        f"constexpr std::uint16_t kIndex[{len(index)}] = {{\n{rows(index)}\n}};\n"
-        f"constexpr std::uint8_t kBlocks[{len(flat)}] = {{\n{rows(flat)}\n}};\n")
+        f'constexpr const char kUnicodeVersion[] = "{version}";\n'
+        f"constexpr std::uint16_t kUnicodeIndex[{len(index)}] = {{\n{rows(index)}\n}};\n"
+        f"constexpr std::uint8_t kUnicodeBlocks[{len(flat)}] = {{\n{rows(flat)}\n}};\n")
 
 
 def main():

@@ -8,6 +8,7 @@
 
 #include "apps/sextant/tokenize_setup.h"
 #include "sextant/base/check.h"
+#include "sextant/recipe/key_value.h"
 
 namespace sx {
 
@@ -19,12 +20,23 @@ Tokenizer load_tokenizer(const Invocation& invocation) {
         Diagnostic{.number = 7,
                    .what = "no tokenizer is named",
                    .where = "tokenizer.path",
-                   .rule = "a folder of `tokenize train`, a .tiktoken file, or the word bytes",
+                   .rule = "a folder of `tokenize train`, a .tiktoken file, a tokenizer.json, a "
+                           "SentencePiece .model, or the word bytes",
                    .next = "--tokenizer PATH, or --tokenizer bytes"});
   }
-  auto tokenizer = Tokenizer::load(keys.path);
-  if (!tokenizer.ok()) fail(tokenizer.error(), "sextant tokenize inspect --tokenizer PATH");
-  return std::move(tokenizer).value();
+  return load_tokenizer(keys.path, to_word(keys.kind));
+}
+
+Tokenizer load_tokenizer(const std::string& path, const char* kind) {
+  auto tokenizer = Tokenizer::load(path, kind);
+  if (tokenizer.ok()) return std::move(tokenizer).value();
+  Diagnostic fault = to_diagnostic(tokenizer.error(), "another file, or --set tokenizer.kind=KIND");
+  if (tokenizer.error().kind == ErrorKind::kUnsupported) {
+    fault.number = 40;
+    fault.rule = "a part of a tokenizer file that is not handled is a fault, never left out";
+  }
+  if (fault.exit == ExitCode::kUser) throw ConfigError(fault);
+  throw IoError(fault);
 }
 
 EncodeOptions encode_options(const Invocation& invocation) {
@@ -34,6 +46,12 @@ EncodeOptions encode_options(const Invocation& invocation) {
     case SpecialTokens::kAllow: options.special = SpecialHandling::kAllow; break;
     case SpecialTokens::kError: options.special = SpecialHandling::kError; break;
   }
+  switch (invocation.recipe->tokenizer.invalid) {
+    case InvalidBytes::kBytes: options.invalid = InvalidHandling::kBytes; break;
+    case InvalidBytes::kReplace: options.invalid = InvalidHandling::kReplace; break;
+    case InvalidBytes::kError: options.invalid = InvalidHandling::kError; break;
+  }
+  options.with_template = invocation.has("template");
   return options;
 }
 
@@ -59,7 +77,8 @@ int run_tokenize(const Invocation& invocation) {
   };
   const Sub subs[] = {{"pack", tokenize_pack},     {"train", tokenize_train},
                       {"encode", tokenize_encode}, {"decode", tokenize_decode},
-                      {"count", tokenize_count},   {"inspect", tokenize_inspect}};
+                      {"count", tokenize_count},   {"inspect", tokenize_inspect},
+                      {"check", tokenize_check},   {"convert", tokenize_convert}};
   for (const Sub& sub : subs) {
     if (invocation.sub->name == sub.name) return sub.run(invocation);
   }

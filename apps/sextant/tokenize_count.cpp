@@ -44,13 +44,13 @@ struct FileCount {
 };
 
 // Encodes the texts over the pool and adds up; the ids are thrown away.
-void count_texts(const Tokenizer& tokenizer, const EncodeOptions& options,
+void count_texts(const Tokenizer& tokenizer, const EncodeOptions& options, std::size_t cache_slots,
                  const std::vector<std::string>& texts, ThreadPool& pool, FileCount& total) {
   const std::size_t num_ranges = std::min(texts.size(), pool.num_threads());
   std::vector<FileCount> counts(num_ranges);
   std::vector<std::optional<Error>> errors(num_ranges);
   pool.parallel_for(num_ranges, [&](std::size_t range) {
-    Encoder encoder(tokenizer, options);
+    Encoder encoder(tokenizer, options, cache_slots);
     std::vector<TokenId> ids;
     for (std::size_t i = texts.size() * range / num_ranges;
          i < texts.size() * (range + 1) / num_ranges; ++i) {
@@ -89,7 +89,9 @@ std::optional<FileCount> count_file(const Invocation& invocation, const Tokenize
       texts.push_back(std::move(**text));
     }
     if (signals::stop_requested()) return std::nullopt;
-    count_texts(tokenizer, encode_options(invocation), texts, pool, count);
+    count_texts(tokenizer, encode_options(invocation),
+                static_cast<std::size_t>(invocation.recipe->tokenizer.cache_slots), texts, pool,
+                count);
     progress.add(source.stored_bytes_read() - shown);
     shown = source.stored_bytes_read();
   }
@@ -103,27 +105,37 @@ std::string row(const FileCount& count) {
                      count.stats.invalid_bytes, count.documents_bad, count.name);
 }
 
-// Tokens that merging their own bytes does not give back: only a whole piece can become one.
-std::vector<TokenId> unreachable_tokens(const Vocab& vocab) {
-  const BpeMerger merger(vocab);
+// Tokens whose own bytes, as one piece, do not give them back: no text becomes one.
+std::vector<TokenId> unreachable_tokens(const Tokenizer& tokenizer) {
+  std::vector<TokenId> found;
+  if (!tokenizer.has_vocab()) return found;
+  const BpeMerger merger(tokenizer.vocab());
   BpeMerger::Scratch scratch;
-  std::vector<TokenId> found, ids;
-  for (TokenId id = 0; id < vocab.num_ordinary(); ++id) {
+  std::vector<TokenId> ids;
+  for (TokenId id = 0; id < tokenizer.num_ordinary(); ++id) {
     ids.clear();
-    merger.merge(vocab.token(id), scratch, ids);
+    merger.merge(tokenizer.vocab().token(id), scratch, ids);
     if (ids.size() != 1) found.push_back(id);
   }
   return found;
 }
 
-std::vector<TokenId> longest_tokens(const Vocab& vocab, std::size_t how_many) {
-  std::vector<TokenId> ids(vocab.num_ordinary());
-  for (TokenId id = 0; id < ids.size(); ++id) ids[id] = id;
+std::vector<TokenId> longest_tokens(const Tokenizer& tokenizer, std::size_t how_many) {
+  std::vector<TokenId> ids;
+  for (TokenId id = 0; id < tokenizer.num_ordinary(); ++id) {
+    if (tokenizer.bytes_of(id)) ids.push_back(id);
+  }
   std::stable_sort(ids.begin(), ids.end(), [&](TokenId a, TokenId b) {
-    return vocab.token(a).size() > vocab.token(b).size();
+    return tokenizer.bytes_of(a)->size() > tokenizer.bytes_of(b)->size();
   });
   ids.resize(std::min(ids.size(), how_many));
   return ids;
+}
+
+std::size_t assigned_ids(const Tokenizer& tokenizer) {
+  std::size_t count = 0;
+  for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) count += tokenizer.bytes_of(id) ? 1 : 0;
+  return count;
 }
 
 }  // namespace
@@ -159,24 +171,23 @@ int tokenize_count(const Invocation& invocation) {
 
 int tokenize_inspect(const Invocation& invocation) {
   const Tokenizer tokenizer = load_tokenizer(invocation);
-  const Vocab& vocab = tokenizer.vocab();
-  const std::vector<TokenId> unreachable = unreachable_tokens(vocab);
-  nlohmann::ordered_json facts{
-      {"kind", tokenizer.kind()},
-      {"split", to_string(vocab.split())},
-      {"unicode", unicode_version()},
-      {"tokens", vocab.num_ordinary()},
-      {"special_tokens", nlohmann::ordered_json::object()},
-      {"vocab_size", vocab.vocab_size()},
-      {"unassigned_ids", vocab.vocab_size() - vocab.num_ordinary() - vocab.specials().size()},
-      {"unreachable_tokens", unreachable},
-      {"fingerprint", tokenizer.fingerprint().hex()},
-      {"longest", nlohmann::ordered_json::array()}};
-  for (const SpecialToken& special : vocab.specials())
+  const std::vector<TokenId> unreachable = unreachable_tokens(tokenizer);
+  const std::size_t assigned = assigned_ids(tokenizer);
+  nlohmann::ordered_json facts{{"kind", tokenizer.kind()}};
+  if (tokenizer.has_vocab()) facts["split"] = to_string(tokenizer.vocab().split().family());
+  facts["unicode"] = unicode_version();
+  facts["tokens"] = assigned - std::min(assigned, tokenizer.specials().size());
+  facts["special_tokens"] = nlohmann::ordered_json::object();
+  facts["vocab_size"] = tokenizer.vocab_size();
+  facts["unassigned_ids"] = tokenizer.vocab_size() - assigned;
+  facts["unreachable_tokens"] = unreachable;
+  facts["fingerprint"] = tokenizer.fingerprint().hex();
+  facts["longest"] = nlohmann::ordered_json::array();
+  for (const SpecialToken& special : tokenizer.specials())
     facts["special_tokens"][special.text] = special.id;
-  for (const TokenId id : longest_tokens(vocab, 10)) {
-    facts["longest"].push_back(
-        {{"id", id}, {"bytes", vocab.token(id).size()}, {"text", std::string(vocab.token(id))}});
+  for (const TokenId id : longest_tokens(tokenizer, 10)) {
+    const std::string_view bytes = *tokenizer.bytes_of(id);
+    facts["longest"].push_back({{"id", id}, {"bytes", bytes.size()}, {"text", std::string(bytes)}});
   }
   if (invocation.json) {
     print_result(facts.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
@@ -186,15 +197,18 @@ int tokenize_inspect(const Invocation& invocation) {
   std::string text;
   for (const char* key :
        {"kind", "split", "unicode", "tokens", "vocab_size", "unassigned_ids", "fingerprint"}) {
+    if (!facts.contains(key)) continue;
     text += fmt::format("{:<16} {}\n", key,
                         facts[key].is_string() ? facts[key].get<std::string>() : facts[key].dump());
   }
-  for (const SpecialToken& special : vocab.specials())
+  for (const SpecialToken& special : tokenizer.specials())
     text += fmt::format("special          {} {}\n", special.id, special.text);
-  text += fmt::format("unreachable      {}\n", unreachable.size());
-  for (const TokenId id : longest_tokens(vocab, 10)) {
-    text += fmt::format("longest          {} ({} bytes) {}\n", id, vocab.token(id).size(),
-                        as_json(vocab.token(id)));
+  if (tokenizer.has_vocab()) text += fmt::format("unreachable      {}\n", unreachable.size());
+  for (const std::string& note : tokenizer.notes())
+    text += fmt::format("note             {}\n", note);
+  for (const TokenId id : longest_tokens(tokenizer, 10)) {
+    text += fmt::format("longest          {} ({} bytes) {}\n", id, tokenizer.bytes_of(id)->size(),
+                        as_json(*tokenizer.bytes_of(id)));
   }
   print_result(text);
   return 0;

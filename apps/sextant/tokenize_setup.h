@@ -11,7 +11,9 @@ namespace sx {
 
 /// The tokenizer that tokenizer.path and tokenizer.kind name. Throws ConfigError, IoError.
 Tokenizer load_tokenizer(const Invocation& invocation);
-/// tokenizer.special as the encoder takes it.
+/// The same from a path; `kind` as Tokenizer::load.
+Tokenizer load_tokenizer(const std::string& path, const char* kind);
+/// tokenizer.special, tokenizer.invalid and --template as the encoder takes it.
 EncodeOptions encode_options(const Invocation& invocation);
 /// Ends the verb with the four lines that tell of `error`.
 [[noreturn]] void fail(const Error& error, const std::string& next);
@@ -28,5 +30,7 @@ int tokenize_encode(const Invocation& invocation);
 int tokenize_decode(const Invocation& invocation);
 int tokenize_count(const Invocation& invocation);
 int tokenize_inspect(const Invocation& invocation);
+int tokenize_check(const Invocation& invocation);
+int tokenize_convert(const Invocation& invocation);
 
 }  // namespace sx

@@ -9,6 +9,7 @@
 #include "apps/sextant/tokenize_setup.h"
 #include "sextant/base/fs.h"
 #include "sextant/base/signals.h"
+#include "sextant/text/utf8.h"
 #include "sextant/token/text_source.h"
 
 namespace sx {
@@ -90,7 +91,8 @@ std::string show(const Invocation& invocation, Encoder& encoder, std::string_vie
   }
   std::vector<TokenId> ids;
   const auto stats = encoder.encode(part, ids);
-  if (!stats.ok()) fail(stats.error(), "--special allow, or --special text");
+  if (!stats.ok())
+    fail(stats.error(), "--special allow, --special text or --set tokenizer.invalid=bytes");
   if (form != IdForm::kText) {
     for (const TokenId id : ids) append_raw(out, id, form == IdForm::kU16 ? 2 : 4);
     return out;
@@ -172,6 +174,16 @@ bool show_text(const Invocation& invocation, const Tokenizer& tokenizer, std::ve
   }
   shown += ids.size();
   ids.clear();
+  const std::string policy = invocation.text("errors", "bytes");
+  if (policy == "strict" && !is_valid_utf8(text)) {
+    fail(Error{ErrorKind::kInvalid, "the ids decode to bytes that are not UTF-8",
+               fmt::format("ids before number {}", shown)},
+         "--errors replace, or --errors bytes");
+  }
+  if (policy == "replace") {
+    std::uint64_t replaced = 0;
+    text = repair_utf8(text, replaced);
+  }
   return print_result(text);
 }
 
@@ -188,10 +200,17 @@ int tokenize_encode(const Invocation& invocation) {
         .rule = "u16 holds ids below 65536",
         .next = "--format u32"});
   }
-  Encoder encoder(tokenizer, encode_options(invocation));
+  Encoder encoder(tokenizer, encode_options(invocation),
+                  static_cast<std::size_t>(invocation.recipe->tokenizer.cache_slots));
   Input input(invocation);
   std::string pending;
   bool more = true;
+  if (!tokenizer.may_cut()) {
+    while (input.read_some(pending)) {
+      if (signals::stop_requested()) return interrupted();
+    }
+    more = false;
+  }
   while (more) {
     if (signals::stop_requested()) return interrupted();
     const std::size_t from = pending.empty() ? 0 : pending.size() - 1;
@@ -217,6 +236,8 @@ int tokenize_decode(const Invocation& invocation) {
   std::string block;
   std::vector<TokenId> ids;
   std::uint64_t shown = 0;
+  // Parts of the ids may be shown as they come where tokens are bytes.
+  const bool in_parts = tokenizer.may_cut() && invocation.text("errors", "bytes") == "bytes";
   while (input.read_some(block)) {
     if (signals::stop_requested()) return interrupted();
     if (form == IdForm::kText) {
@@ -225,7 +246,7 @@ int tokenize_decode(const Invocation& invocation) {
     } else {
       take_raw_ids(block, form == IdForm::kU16 ? 2 : 4, ids);
     }
-    if (!show_text(invocation, tokenizer, ids, shown)) return 0;
+    if (in_parts && !show_text(invocation, tokenizer, ids, shown)) return 0;
   }
   if (form != IdForm::kText && !block.empty()) {
     fail(Error{ErrorKind::kCorrupt, "the input ends inside an id", input.name()}, "check --format");

@@ -60,7 +60,8 @@ VocabTrainingOptions options_of(const Invocation& invocation) {
   options.inputs = std::move(inputs).value();
   options.text_key = invocation.text("json-key", "text");
   options.threads = static_cast<std::size_t>(invocation.recipe->run.threads);
-  options.memory_bytes = memory_budget();
+  options.memory_bytes =
+      keys.train_memory ? static_cast<std::uint64_t>(keys.train_memory->value) : memory_budget();
   options.interval_bytes = static_cast<std::uint64_t>(
       bytes_flag(invocation, "interval", static_cast<std::int64_t>(options.interval_bytes)));
   options.interval_merges = static_cast<std::uint64_t>(
@@ -105,10 +106,11 @@ int tokenize_train(const Invocation& invocation) {
   }
   VocabTrainingOptions options = options_of(invocation);
   if (invocation.dry_run) {
-    print_result(fmt::format(
-        "would train {} tokens (split {}) from {} files and write vocab.tiktoken, vocab.json, "
-        "train.json\n",
-        options.bpe.vocab_size, to_string(options.bpe.split), options.inputs.size()));
+    print_result(
+        fmt::format("would train {} tokens (split {}) from {} files and write vocab.tiktoken, "
+                    "vocab.json, tokenizer.json, "
+                    "train.json\n",
+                    options.bpe.vocab_size, to_string(options.bpe.split), options.inputs.size()));
     return 0;
   }
   const OpenedRun run = open_run(invocation, Resume::kIfSame);

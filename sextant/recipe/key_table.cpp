@@ -458,6 +458,15 @@ void add_inputs(std::vector<KeySpec>& keys) {
   keys.push_back(
       SX_KEY(tokenizer.special,
              "special tokens inside documents: plain text, taken as tokens, or a fault"));
+  keys.push_back(
+      SX_KEY(tokenizer.invalid, "bytes that are not UTF-8: kept, one U+FFFD a part, or a fault"));
+  keys.push_back(SX_KEY(tokenizer.cache_slots,
+                        "pieces whose tokens a thread remembers; results do not depend on it",
+                        .range = {.low = 0, .high = 1 << 26}, .cosmetic = true));
+  keys.push_back(
+      SX_KEY(tokenizer.train_memory,
+             "bytes of counts before they go to disk; the vocabulary does not depend on it",
+             .cosmetic = true, .default_value = "\"auto\" (half of what is free)"));
   keys.push_back(SX_KEY(tokenizer.vocab_size, "tokens a trained vocabulary gets",
                         .range = {.low = 256, .high = 1 << 24}, .required = true));
   keys.push_back(

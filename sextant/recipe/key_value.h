@@ -96,11 +96,15 @@ struct EnumWords<OnLimit> {
 };
 template <>
 struct EnumWords<TokenizerKind> {
-  static constexpr std::array kWords{"auto", "tiktoken", "sextant", "bytes"};
+  static constexpr std::array kWords{"auto", "hf", "tiktoken", "sentencepiece", "sextant", "bytes"};
 };
 template <>
 struct EnumWords<SpecialTokens> {
   static constexpr std::array kWords{"text", "allow", "error"};
+};
+template <>
+struct EnumWords<InvalidBytes> {
+  static constexpr std::array kWords{"bytes", "replace", "error"};
 };
 
 /// The word of an enumeration's value: to_word(Decay::kCosine) is "cosine".

@@ -33,8 +33,9 @@ enum class DpCompat { kSextant, kTorch, kMegatron };
 enum class RecomputeMode { kNone, kSelective, kFull };
 enum class TransportKind { kAuto, kSolo, kThreads, kTcp, kMpi, kNccl };
 enum class OnLimit { kKeep, kDrop };
-enum class TokenizerKind { kAuto, kTiktoken, kSextant, kBytes };
+enum class TokenizerKind { kAuto, kHf, kTiktoken, kSentencepiece, kSextant, kBytes };
 enum class SpecialTokens { kText, kAllow, kError };
+enum class InvalidBytes { kBytes, kReplace, kError };
 
 struct RunKeys {
   std::string name;  ///< resolved: the recipe file's stem, else the preset's name, else "run"
@@ -200,7 +201,10 @@ struct TokenizerKeys {
   TokenizerKind kind = TokenizerKind::kAuto;
   std::string pattern = "auto";
   SpecialTokens special = SpecialTokens::kText;
-  std::int64_t vocab_size = 0;  ///< for `tokenize train`; 0 = must be given
+  InvalidBytes invalid = InvalidBytes::kBytes;
+  std::int64_t cache_slots = 65536;
+  std::optional<Bytes> train_memory;  ///< empty = half of the free memory
+  std::int64_t vocab_size = 0;        ///< for `tokenize train`; 0 = must be given
   std::int64_t min_frequency = 2;
   std::int64_t max_token_length = 128;
 };

@@ -164,7 +164,9 @@ Verb tokenize_verb() {
                  .flags = {tokenizer_flag(),
                            special_flag(),
                            format_flag(),
-                           {.name = "pieces", .text = "show the pieces the text is split into"}},
+                           {.name = "pieces", .text = "show the pieces the text is split into"},
+                           {.name = "template",
+                            .text = "put around the text what the vocabulary's file says"}},
                  .example = "echo hello | sextant tokenize encode --tokenizer runs/vocab"};
   SubVerb decode{
       .name = "decode",
@@ -175,7 +177,12 @@ Verb tokenize_verb() {
       .groups = groups,
       .flags = {tokenizer_flag(),
                 format_flag(),
-                {.name = "lossy", .text = "U+FFFD for an id that is not assigned, not a fault"}},
+                {.name = "lossy", .text = "U+FFFD for an id that is not assigned, not a fault"},
+                {.name = "errors",
+                 .value = Value::kText,
+                 .value_name = "POLICY",
+                 .text = "bytes that are not UTF-8 in the result (default bytes: as they are)",
+                 .choices = {"bytes", "replace", "strict"}}},
       .example = "echo 31373 995 | sextant tokenize decode --tokenizer r50k_base.tiktoken"};
   SubVerb count{
       .name = "count",
@@ -187,6 +194,30 @@ Verb tokenize_verb() {
       .groups = groups,
       .flags = {tokenizer_flag(), special_flag(), json_key_flag()},
       .example = "sextant tokenize count runs/crawl/docs-*.jsonl.zst --tokenizer runs/vocab"};
+  SubVerb check{
+      .name = "check",
+      .summary = "Load a vocabulary, or compare the ids of two; exit 5 when they differ.",
+      .inputs = "A [B]",
+      .min_inputs = 1,
+      .max_inputs = 2,
+      .recipe = kOptionalRecipe,
+      .groups = groups,
+      .flags = {{.name = "text",
+                 .value = Value::kText,
+                 .value_name = "FILE",
+                 .text = "text to compare over; may be given several times",
+                 .repeatable = true},
+                special_flag(),
+                json_key_flag()},
+      .example = "sextant tokenize check tokenizer.json r50k_base.tiktoken --text pages.txt"};
+  SubVerb convert{.name = "convert",
+                  .summary = "Write a vocabulary in another format: .tiktoken or tokenizer.json.",
+                  .inputs = "IN OUT",
+                  .min_inputs = 2,
+                  .max_inputs = 2,
+                  .recipe = kOptionalRecipe,
+                  .groups = groups,
+                  .example = "sextant tokenize convert r50k_base.tiktoken tokenizer.json"};
   SubVerb inspect{
       .name = "inspect",
       .summary = "Show a vocabulary: counts, special tokens, longest tokens, fingerprint.",
@@ -199,7 +230,7 @@ Verb tokenize_verb() {
           .program = Program::kSextant,
           .summary = "vocabularies, encoding, and documents to tokens",
           .default_sub = "pack",
-          .subs = {pack, train, encode, decode, count, inspect}};
+          .subs = {pack, train, encode, decode, count, check, convert, inspect}};
 }
 
 Verb data_verb() {

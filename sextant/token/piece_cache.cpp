@@ -1,56 +1,36 @@
 #include "sextant/token/piece_cache.h"
 
-#include <algorithm>
-#include <bit>
-#include <cstring>
-
-#include "sextant/token/byte_hash.h"
-
 namespace sx {
-namespace {
 
-void make_key(std::string_view piece, std::uint64_t (&key)[2]) {
-  key[0] = key[1] = 0;
-  std::memcpy(key, piece.data(), piece.size());
-  key[1] |= static_cast<std::uint64_t>(piece.size()) << 56;
-}
-
-}  // namespace
-
-PieceCache::PieceCache(std::size_t slots) {
+LongPieceCache::LongPieceCache(std::size_t slots) {
   if (slots == 0) return;
-  slots_.resize(std::bit_ceil(std::max<std::size_t>(slots, 2)));
-  shift_ = 64 - static_cast<unsigned>(std::countr_zero(slots_.size()));
+  slots_.resize(std::bit_ceil(slots));
+  store_limit_ = slots_.size() * 16;
 }
 
-std::size_t PieceCache::slot_of(const std::uint64_t (&key)[2]) const {
-  return mix64(key[0] ^ 0x9E3779B97F4A7C15u, key[1] ^ 0xD6E8FEB86659FD93u) >> shift_;
+std::span<const TokenId> LongPieceCache::find(std::string_view piece, std::uint64_t hash) const {
+  if (slots_.empty()) return {};
+  const Slot& slot = slots_[hash & (slots_.size() - 1)];
+  if (slot.size != piece.size() || slot.check != static_cast<std::uint32_t>(hash >> 32)) return {};
+  const TokenId* at = store_.data() + slot.at;
+  if (std::memcmp(at, piece.data(), piece.size()) != 0) return {};
+  return {at + (piece.size() + 3) / 4, slot.count};
 }
 
-std::span<const TokenId> PieceCache::find(std::string_view piece) {
-  if (slots_.empty() || piece.empty() || piece.size() > kMaxBytes) return {};
-  std::uint64_t key[2];
-  make_key(piece, key);
-  const Slot& slot = slots_[slot_of(key)];
-  if (slot.key[0] == key[0] && slot.key[1] == key[1]) {
-    ++hits_;
-    return {slot.ids, slot.count};
+void LongPieceCache::put(std::string_view piece, std::uint64_t hash, std::span<const TokenId> ids) {
+  if (slots_.empty() || piece.empty() || piece.size() > kMaxBytes) return;
+  const std::size_t head = (piece.size() + 3) / 4;
+  if (head + ids.size() > store_limit_) return;
+  if (store_.size() + head + ids.size() > store_limit_) {
+    store_.clear();
+    std::fill(slots_.begin(), slots_.end(), Slot{});
   }
-  ++misses_;
-  return {};
-}
-
-void PieceCache::put(std::string_view piece, std::span<const TokenId> ids) {
-  if (slots_.empty() || piece.empty() || piece.size() > kMaxBytes || ids.empty() ||
-      ids.size() > kMaxIds)
-    return;
-  std::uint64_t key[2];
-  make_key(piece, key);
-  Slot& slot = slots_[slot_of(key)];
-  slot.key[0] = key[0];
-  slot.key[1] = key[1];
-  slot.count = static_cast<std::uint32_t>(ids.size());
-  std::copy(ids.begin(), ids.end(), slot.ids);
+  Slot& slot = slots_[hash & (slots_.size() - 1)];
+  slot = {static_cast<std::uint32_t>(hash >> 32), static_cast<std::uint32_t>(store_.size()),
+          static_cast<std::uint16_t>(piece.size()), static_cast<std::uint16_t>(ids.size())};
+  store_.resize(store_.size() + head);
+  std::memcpy(store_.data() + slot.at, piece.data(), piece.size());
+  store_.insert(store_.end(), ids.begin(), ids.end());
 }
 
 }  // namespace sx

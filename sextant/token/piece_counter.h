@@ -14,7 +14,7 @@
 #include "sextant/base/thread_pool.h"
 #include "sextant/token/byte_hash.h"
 #include "sextant/token/special_tokens.h"
-#include "sextant/token/splitter.h"
+#include "sextant/token/split_rule.h"
 
 namespace sx {
 

@@ -10,13 +10,15 @@ constexpr std::string_view kR50kPattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kCl100kPattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kO200kPattern =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 constexpr SplitFamily kFamilies[] = {SplitFamily::kNone, SplitFamily::kR50k, SplitFamily::kCl100k,
-                                     SplitFamily::kO200k};
+                                     SplitFamily::kO200k, SplitFamily::kQwen2};
 
 char lower_ascii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
@@ -28,6 +30,8 @@ const char* to_string(SplitFamily family) {
     case SplitFamily::kR50k: return "r50k";
     case SplitFamily::kCl100k: return "cl100k";
     case SplitFamily::kO200k: return "o200k";
+    case SplitFamily::kQwen2: return "qwen2";
+    case SplitFamily::kPattern: return "pattern";
   }
   return "none";
 }
@@ -35,6 +39,7 @@ const char* to_string(SplitFamily family) {
 std::optional<SplitFamily> parse_split_family(std::string_view name) {
   if (name.ends_with("_base")) name.remove_suffix(5);
   if (name == "gpt2") return SplitFamily::kR50k;
+  if (name == "llama3") return SplitFamily::kCl100k;
   for (SplitFamily family : kFamilies) {
     if (name == to_string(family)) return family;
   }
@@ -47,6 +52,8 @@ std::string_view split_pattern(SplitFamily family) {
     case SplitFamily::kR50k: return kR50kPattern;
     case SplitFamily::kCl100k: return kCl100kPattern;
     case SplitFamily::kO200k: return kO200kPattern;
+    case SplitFamily::kQwen2: return kQwen2Pattern;
+    case SplitFamily::kPattern: return "";
   }
   return "";
 }
@@ -65,7 +72,10 @@ std::size_t split_next(SplitFamily family, std::string_view segment, std::size_t
     case SplitFamily::kR50k: return detail::split_next_r50k(segment, pos);
     case SplitFamily::kCl100k: return detail::split_next_cl100k(segment, pos);
     case SplitFamily::kO200k: return detail::split_next_o200k(segment, pos);
+    case SplitFamily::kQwen2: return detail::split_next_qwen2(segment, pos);
+    case SplitFamily::kPattern: break;
   }
+  SX_CHECK(false, "split_next for a pattern");
   return segment.size();
 }
 

@@ -83,7 +83,9 @@ std::vector<SpecialToken> known_specials(SplitFamily family) {
               {"<|fim_suffix|>", 100260},
               {"<|endofprompt|>", 100276}};
     case SplitFamily::kO200k: return {{"<|endoftext|>", 199999}, {"<|endofprompt|>", 200018}};
-    case SplitFamily::kNone: break;
+    case SplitFamily::kNone:
+    case SplitFamily::kQwen2:
+    case SplitFamily::kPattern: break;
   }
   return {};
 }
@@ -175,7 +177,7 @@ Result<TiktokenSide> parse_tiktoken_side(std::string_view json, const std::strin
 
 std::string format_tiktoken_side(const Vocab& vocab) {
   nlohmann::ordered_json tree;
-  tree["pat_str"] = std::string(split_pattern(vocab.split()));
+  tree["pat_str"] = std::string(vocab.split().pattern());
   tree["special_tokens"] = nlohmann::ordered_json::object();
   for (const SpecialToken& special : vocab.specials())
     tree["special_tokens"][special.text] = special.id;
@@ -185,19 +187,19 @@ std::string format_tiktoken_side(const Vocab& vocab) {
 Result<Vocab> read_tiktoken(const std::filesystem::path& path) {
   SX_TRY(const std::string text, read_file(path, kMaxFileBytes));
   SX_TRY(std::vector<std::string> tokens, parse_tiktoken(text, path.string()));
-  SplitFamily family = SplitFamily::kNone;
+  SplitRule rule;
   std::vector<SpecialToken> specials;
   const std::filesystem::path side_file = side_path(path);
   auto json = read_file(side_file, kMaxSideBytes);
   if (json) {
     SX_TRY(TiktokenSide side, parse_tiktoken_side(*json, side_file.string()));
-    const auto known = family_of_pattern(side.pattern);
-    if (!known) {
-      return Error{ErrorKind::kUnsupported,
-                   "the pattern in $.pat_str has no matcher (r50k, cl100k, o200k)",
-                   side_file.string()};
+    auto made = SplitRule::from_pattern(side.pattern);
+    if (!made) {
+      Error error = made.error();
+      error.where = side_file.string() + ": $.pat_str";
+      return error;
     }
-    family = *known;
+    rule = std::move(*made);
     specials = std::move(side.specials);
   } else if (json.error().kind != ErrorKind::kNotFound) {
     return std::move(json).error();
@@ -209,10 +211,10 @@ Result<Vocab> read_tiktoken(const std::filesystem::path& path) {
                                side_file.filename().string()),
                    path.string()};
     }
-    family = *known;
-    specials = known_specials(family);
+    rule = *known;
+    specials = known_specials(*known);
   }
-  auto vocab = Vocab::make(std::move(tokens), std::move(specials), family);
+  auto vocab = Vocab::make(std::move(tokens), std::move(specials), std::move(rule));
   if (!vocab) return Error{ErrorKind::kCorrupt, vocab.error().message, side_file.string()};
   return vocab;
 }

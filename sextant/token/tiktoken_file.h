@@ -30,7 +30,7 @@ std::string format_tiktoken_side(const Vocab& vocab);
 
 /// `path` and the JSON beside it. Without a side file the name decides (r50k_base, gpt2,
 /// cl100k_base, o200k_base), with the special tokens of that family. Errors:  kNotFound, kIo,
-/// kCorrupt, kUnsupported (a pattern without matcher).
+/// kCorrupt, kUnsupported (a pattern that does not compile).
 Result<Vocab> read_tiktoken(const std::filesystem::path& path);
 /// Writes both files atomically, the JSON first. Errors: kIo.
 Result<void> write_tiktoken(const Vocab& vocab, const std::filesystem::path& path);

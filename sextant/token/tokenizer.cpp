@@ -3,68 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <atomic>
 
 #include "sextant/base/check.h"
-#include "sextant/token/bpe.h"
-#include "sextant/token/char_scan.h"
-#include "sextant/token/piece_cache.h"
-#include "sextant/token/special_tokens.h"
+#include "sextant/token/hf_model.h"
+#include "sextant/token/sentencepiece.h"
 #include "sextant/token/tiktoken_file.h"
 
 namespace sx {
-
-struct Tokenizer::Model {
-  Model(Vocab v, const char* kind_name) : vocab(std::move(v)), merger(vocab), kind(kind_name) {}
-  Vocab vocab;
-  BpeMerger merger;
-  const char* kind;
-};
-
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 constexpr std::string_view kEndOfText = "<|endoftext|>";
-
-struct InvalidScan {
-  std::uint64_t bytes = 0;
-  std::size_t first = 0;
-};
-
-// Bytes outside well-formed UTF-8; ASCII is passed eight bytes at a time.
-InvalidScan scan_invalid(std::string_view text) {
-  InvalidScan found;
-  std::size_t pos = 0;
-  while (pos < text.size()) {
-    if (pos + 8 <= text.size()) {
-      std::uint64_t word;
-      std::memcpy(&word, text.data() + pos, 8);
-      if ((word & 0x8080808080808080u) == 0) {
-        pos += 8;
-        continue;
-      }
-    }
-    const ScannedChar c = scan_char(text, pos);
-    if (!c.valid && found.bytes++ == 0) found.first = pos;
-    pos += c.size;
-  }
-  return found;
-}
-
-std::string replace_invalid(std::string_view text) {
-  std::string out;
-  for (std::size_t pos = 0; pos < text.size();) {
-    const ScannedChar c = scan_char(text, pos);
-    if (c.valid) {
-      out.append(text.substr(pos, c.size));
-      pos += c.size;
-    } else {
-      out += kReplacement;
-      pos += ill_formed_size(text, pos);
-    }
-  }
-  return out;
-}
+// What ends a document in the families whose files do not say it, most telling first.
+constexpr std::string_view kEndNames[] = {kEndOfText,   "<|end_of_text|>", "</s>",
+                                          "<|im_end|>", "<eos>",           "<|end_of_turn|>"};
+constexpr std::string_view kLossyReplacement = "\xEF\xBF\xBD";
 
 std::size_t count_char_starts(std::string_view bytes) {
   return static_cast<std::size_t>(std::count_if(bytes.begin(), bytes.end(), [](char c) {
@@ -72,75 +25,56 @@ std::size_t count_char_starts(std::string_view bytes) {
   }));
 }
 
-std::vector<SpecialToken> wanted_specials(const Vocab& vocab, const EncodeOptions& options) {
-  if (options.special == SpecialHandling::kText) return {};
-  if (options.special == SpecialHandling::kError || options.allowed.empty())
-    return vocab.specials();
-  std::vector<SpecialToken> wanted;
-  for (const SpecialToken& special : vocab.specials()) {
-    if (std::find(options.allowed.begin(), options.allowed.end(), special.text) !=
-        options.allowed.end()) {
-      wanted.push_back(special);
+struct VocabFile {
+  std::filesystem::path path;
+  std::string_view kind;
+};
+
+// Which file, and which reader. Nothing when the name does not tell.
+std::optional<VocabFile> find_vocab_file(const std::filesystem::path& path, std::string_view kind) {
+  if (kind == "sextant") kind = "tiktoken";
+  const VocabFile in_folder[] = {{"vocab.tiktoken", "tiktoken"},
+                                 {"tokenizer.json", "hf"},
+                                 {"tokenizer.model", "sentencepiece"},
+                                 {"spiece.model", "sentencepiece"}};
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    for (const VocabFile& file : in_folder) {
+      if ((kind == "auto" || kind == file.kind) &&
+          std::filesystem::exists(path / file.path, ignored))
+        return VocabFile{path / file.path, file.kind};
     }
+    return VocabFile{path / (kind == "hf"              ? "tokenizer.json"
+                             : kind == "sentencepiece" ? "tokenizer.model"
+                                                       : "vocab.tiktoken"),
+                     kind == "auto" ? "tiktoken" : kind};
   }
-  return wanted;
+  if (kind != "auto") return VocabFile{path, kind};
+  const std::string extension = path.extension().string();
+  if (extension == ".json") return VocabFile{path, "hf"};
+  if (extension == ".model") return VocabFile{path, "sentencepiece"};
+  return VocabFile{path, "tiktoken"};
 }
 
 }  // namespace
 
-const char* to_string(SpecialHandling handling) {
-  switch (handling) {
-    case SpecialHandling::kText: return "text";
-    case SpecialHandling::kAllow: return "allow";
-    case SpecialHandling::kError: return "error";
-  }
-  return "text";
-}
-
-const char* to_string(InvalidHandling handling) {
-  switch (handling) {
-    case InvalidHandling::kBytes: return "bytes";
-    case InvalidHandling::kReplace: return "replace";
-    case InvalidHandling::kError: return "error";
-  }
-  return "bytes";
-}
-
-std::optional<SpecialHandling> parse_special_handling(std::string_view name) {
-  for (auto handling : {SpecialHandling::kText, SpecialHandling::kAllow, SpecialHandling::kError}) {
-    if (name == to_string(handling)) return handling;
-  }
-  return std::nullopt;
-}
-
-std::optional<InvalidHandling> parse_invalid_handling(std::string_view name) {
-  for (auto handling :
-       {InvalidHandling::kBytes, InvalidHandling::kReplace, InvalidHandling::kError}) {
-    if (name == to_string(handling)) return handling;
-  }
-  return std::nullopt;
-}
-
-// ----------------------------------------------------------------------------------------------------------
-// Tokenizer
-
 Result<Tokenizer> Tokenizer::load(const std::filesystem::path& path, std::string_view kind) {
   if (kind == "bytes" || (kind == "auto" && path == "bytes")) return bytes();
-  if (kind != "auto" && kind != "tiktoken" && kind != "sextant") {
+  if (kind != "auto" && kind != "tiktoken" && kind != "sextant" && kind != "hf" &&
+      kind != "sentencepiece") {
     return Error{ErrorKind::kUnsupported,
                  fmt::format("tokenizer kind \"{}\" is not supported", kind), path.string()};
   }
-  std::error_code ignored;
-  std::filesystem::path file = path;
-  if (std::filesystem::is_directory(path, ignored)) file = path / "vocab.tiktoken";
-  const std::string extension = file.extension().string();
-  if (extension == ".json" || extension == ".model") {
-    return Error{
-        ErrorKind::kUnsupported,
-        fmt::format("a tokenizer file *{} is not supported; give a .tiktoken file", extension),
-        path.string()};
+  const VocabFile file = *find_vocab_file(path, kind);
+  if (file.kind == "hf") {
+    SX_TRY(auto model, load_hf_model(file.path));
+    return Tokenizer(std::move(model));
   }
-  SX_TRY(Vocab vocab, read_tiktoken(file));
+  if (file.kind == "sentencepiece") {
+    SX_TRY(auto model, load_sentencepiece(file.path));
+    return Tokenizer(std::move(model));
+  }
+  SX_TRY(Vocab vocab, read_tiktoken(file.path));
   return from_vocab(std::move(vocab));
 }
 
@@ -148,11 +82,16 @@ Tokenizer Tokenizer::bytes() {
   std::vector<std::string> tokens;
   for (int b = 0; b < 256; ++b) tokens.emplace_back(1, static_cast<char>(b));
   auto vocab = Vocab::make(std::move(tokens), {{std::string(kEndOfText), 256}}, SplitFamily::kNone);
-  return Tokenizer(std::make_shared<const Model>(std::move(vocab).value(), "bytes"));
+  return Tokenizer(make_rank_model(std::move(vocab).value(), "bytes"));
 }
 
 Tokenizer Tokenizer::from_vocab(Vocab vocab) {
-  return Tokenizer(std::make_shared<const Model>(std::move(vocab), "tiktoken"));
+  return Tokenizer(make_rank_model(std::move(vocab), "tiktoken"));
+}
+
+Tokenizer Tokenizer::from_model(std::shared_ptr<const TokenModel> model) {
+  SX_CHECK(model != nullptr, "a tokenizer without a model");
+  return Tokenizer(std::move(model));
 }
 
 Result<EncodeStats> Tokenizer::encode(std::string_view text, std::vector<TokenId>& out,
@@ -164,13 +103,20 @@ Result<std::vector<std::vector<TokenId>>> Tokenizer::encode_batch(
     std::span<const std::string> texts, ThreadPool& pool, const EncodeOptions& options) const {
   std::vector<std::vector<TokenId>> ids(texts.size());
   std::vector<std::optional<Error>> errors(texts.size());
-  const std::size_t num_ranges = std::min(texts.size(), pool.num_threads() * 4);
-  pool.parallel_for(num_ranges, [&](std::size_t range) {
-    Encoder encoder(*this, options);
-    for (std::size_t i = texts.size() * range / num_ranges;
-         i < texts.size() * (range + 1) / num_ranges; ++i) {
-      auto stats = encoder.encode(texts[i], ids[i]);
-      if (!stats) errors[i] = stats.error();
+  // One encoder a thread, fed with small ranges as it gets free: the ids do not depend on which.
+  constexpr std::size_t kRange = 16;
+  std::atomic<std::size_t> next{0};
+  pool.parallel_for(std::min(texts.size(), pool.num_threads() + 1), [&](std::size_t) {
+    std::optional<Encoder> encoder;
+    while (true) {
+      const std::size_t first = next.fetch_add(kRange, std::memory_order_relaxed);
+      if (first >= texts.size()) return;
+      if (!encoder) encoder.emplace(*this, options);
+      for (std::size_t i = first; i < std::min(first + kRange, texts.size()); ++i) {
+        ids[i].reserve(texts[i].size() / 3);
+        auto stats = encoder->encode(texts[i], ids[i]);
+        if (!stats) errors[i] = stats.error();
+      }
     }
   });
   for (std::optional<Error>& error : errors) {
@@ -180,161 +126,89 @@ Result<std::vector<std::vector<TokenId>>> Tokenizer::encode_batch(
 }
 
 std::vector<TokenId> Tokenizer::encode_piece(std::string_view piece) const {
-  if (piece.empty()) return {};
-  if (const auto whole = model_->vocab.find(piece)) return {*whole};
-  std::vector<TokenId> ids;
-  BpeMerger::Scratch scratch;
-  model_->merger.merge(piece, scratch, ids);
-  return ids;
+  return model_->encode_piece(piece);
 }
 
-Result<std::string> Tokenizer::decode(std::span<const TokenId> ids) const {
-  std::string text;
+Result<void> Tokenizer::check_assigned(std::span<const TokenId> ids) const {
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto bytes = model_->vocab.bytes_of(ids[i]);
-    if (!bytes) {
+    if (!model_->bytes_of(ids[i])) {
       return Error{ErrorKind::kInvalid, fmt::format("id {} is not assigned", ids[i]),
                    fmt::format("index {}", i)};
     }
-    text += *bytes;
   }
-  return text;
+  return {};
+}
+
+Result<std::string> Tokenizer::decode(std::span<const TokenId> ids) const {
+  SX_TRY_VOID(check_assigned(ids));
+  return model_->decode(ids);
 }
 
 std::string Tokenizer::decode_lossy(std::span<const TokenId> ids) const {
   std::string text;
-  for (const TokenId id : ids) text += model_->vocab.bytes_of(id).value_or(kReplacement);
-  return text;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (model_->bytes_of(ids[i])) continue;
+    text += model_->decode(ids.subspan(begin, i - begin));
+    text += kLossyReplacement;
+    begin = i + 1;
+  }
+  return text + model_->decode(ids.subspan(begin));
 }
 
 Result<std::vector<std::size_t>> Tokenizer::decode_offsets(std::span<const TokenId> ids) const {
+  SX_TRY_VOID(check_assigned(ids));
+  if (!model_->decodes_by_bytes()) {
+    return Error{ErrorKind::kUnsupported, "this decoder changes text across tokens: no offsets",
+                 kind()};
+  }
   std::vector<std::size_t> offsets;
   std::size_t chars = 0;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto bytes = model_->vocab.bytes_of(ids[i]);
-    if (!bytes) {
-      return Error{ErrorKind::kInvalid, fmt::format("id {} is not assigned", ids[i]),
-                   fmt::format("index {}", i)};
-    }
+  for (const TokenId id : ids) {
+    const std::string_view bytes = *model_->bytes_of(id);
     const bool inside =
-        !bytes->empty() && (static_cast<unsigned char>(bytes->front()) & 0xC0) == 0x80;
+        !bytes.empty() && (static_cast<unsigned char>(bytes.front()) & 0xC0) == 0x80;
     offsets.push_back(inside && chars > 0 ? chars - 1 : chars);
-    chars += count_char_starts(*bytes);
+    chars += count_char_starts(bytes);
   }
   return offsets;
 }
 
-std::size_t Tokenizer::vocab_size() const { return model_->vocab.vocab_size(); }
-std::optional<TokenId> Tokenizer::eod_id() const { return model_->vocab.special_id(kEndOfText); }
-Hash128 Tokenizer::fingerprint() const { return model_->vocab.fingerprint(); }
-const Vocab& Tokenizer::vocab() const { return model_->vocab; }
-const char* Tokenizer::kind() const { return model_->kind; }
-
-// ------------------------------------------------------------------------------------------------------------
-// Encoder
-
-struct Encoder::State {
-  State(const Tokenizer& t, EncodeOptions o, std::size_t slots)
-      : tokenizer(t),
-        options(std::move(o)),
-        specials(wanted_specials(t.vocab(), options)),
-        cache(slots) {}
-
-  Tokenizer tokenizer;
-  EncodeOptions options;
-  SpecialScanner specials;
-  PieceCache cache;
-  BpeMerger::Scratch scratch;
-
-  // Calls on_piece(bytes) and on_special(match) over the text in order, after the policies were
-  // applied.
-  template <class OnPiece, class OnSpecial>
-  Result<EncodeStats> visit(std::string_view text, OnPiece on_piece, OnSpecial on_special);
-};
-
-template <class OnPiece, class OnSpecial>
-Result<EncodeStats> Encoder::State::visit(std::string_view text, OnPiece on_piece,
-                                          OnSpecial on_special) {
-  EncodeStats stats;
-  stats.bytes = text.size();
-  const InvalidScan invalid = scan_invalid(text);
-  stats.invalid_bytes = invalid.bytes;
-  std::string replaced;
-  if (invalid.bytes != 0 && options.invalid == InvalidHandling::kError) {
-    return Error{ErrorKind::kInvalid, "bytes that are not UTF-8",
-                 fmt::format("byte {}", invalid.first)};
-  }
-  if (invalid.bytes != 0 && options.invalid == InvalidHandling::kReplace) {
-    replaced = replace_invalid(text);
-    text = replaced;
-  }
-  if (options.special == SpecialHandling::kError) {
-    if (const auto match = specials.find(text, 0)) {
-      return Error{ErrorKind::kInvalid,
-                   fmt::format("the text holds the special token {}",
-                               text.substr(match->begin, match->end - match->begin)),
-                   fmt::format("byte {}", match->begin)};
+std::size_t Tokenizer::vocab_size() const { return model_->vocab_size(); }
+std::optional<TokenId> Tokenizer::eod_id() const {
+  for (const std::string_view name : kEndNames) {
+    for (const SpecialToken& special : model_->specials()) {
+      if (special.text == name) return special.id;
     }
+    if (has_vocab()) break;  // ours name it
   }
-  const SplitFamily split = tokenizer.vocab().split();
-  std::size_t begin = 0;
-  while (begin < text.size()) {
-    const auto match = specials.find(text, begin);
-    const std::size_t end = match ? match->begin : text.size();
-    const std::string_view segment = text.substr(begin, end - begin);
-    for (std::size_t pos = 0; pos < segment.size();) {
-      const std::size_t next = split_next(split, segment, pos);
-      on_piece(segment.substr(pos, next - pos));
-      pos = next;
-    }
-    if (!match) break;
-    on_special(text.substr(match->begin, match->end - match->begin), match->id);
-    begin = match->end;
-  }
-  return stats;
+  return std::nullopt;
 }
+Hash128 Tokenizer::fingerprint() const { return model_->fingerprint(); }
+const std::vector<SpecialToken>& Tokenizer::specials() const { return model_->specials(); }
+std::optional<std::string_view> Tokenizer::bytes_of(TokenId id) const {
+  return model_->bytes_of(id);
+}
+std::size_t Tokenizer::num_ordinary() const { return model_->num_ordinary(); }
+bool Tokenizer::has_vocab() const { return model_->vocab() != nullptr; }
+const Vocab& Tokenizer::vocab() const {
+  SX_CHECK(has_vocab(), "a tokenizer of kind {} has no rank vocabulary", kind());
+  return *model_->vocab();
+}
+bool Tokenizer::may_cut() const { return model_->may_cut(); }
+std::vector<std::string> Tokenizer::notes() const { return model_->notes(); }
+const char* Tokenizer::kind() const { return model_->kind(); }
 
 Encoder::Encoder(const Tokenizer& tokenizer, EncodeOptions options, std::size_t cache_slots)
-    : state_(std::make_unique<State>(tokenizer, std::move(options), cache_slots)) {}
-Encoder::~Encoder() = default;
-Encoder::Encoder(Encoder&&) noexcept = default;
-Encoder& Encoder::operator=(Encoder&&) noexcept = default;
+    : model_(tokenizer.model_), session_(model_->session(options, cache_slots)) {}
 
 Result<EncodeStats> Encoder::encode(std::string_view text, std::vector<TokenId>& out) {
-  State& s = *state_;
-  const Vocab& vocab = s.tokenizer.model_->vocab;
-  const BpeMerger& merger = s.tokenizer.model_->merger;
-  const std::size_t before = out.size();
-  auto stats = s.visit(
-      text,
-      [&](std::string_view piece) {
-        if (const auto known = s.cache.find(piece); !known.empty()) {
-          out.insert(out.end(), known.begin(), known.end());
-          return;
-        }
-        const std::size_t start = out.size();
-        if (const auto whole = vocab.find(piece)) {
-          out.push_back(*whole);
-        } else {
-          merger.merge(piece, s.scratch, out);
-        }
-        s.cache.put(piece, std::span<const TokenId>(out).subspan(start));
-      },
-      [&](std::string_view, TokenId id) { out.push_back(id); });
-  if (stats) stats->tokens = out.size() - before;
-  return stats;
+  return session_->encode(text, out);
 }
-
 Result<std::vector<std::string>> Encoder::pieces(std::string_view text) {
-  std::vector<std::string> found;
-  SX_TRY([[maybe_unused]] const EncodeStats stats,
-         state_->visit(
-             text, [&](std::string_view piece) { found.emplace_back(piece); },
-             [&](std::string_view special, TokenId) { found.emplace_back(special); }));
-  return found;
+  return session_->pieces(text);
 }
-
-std::uint64_t Encoder::cache_hits() const { return state_->cache.hits(); }
-std::uint64_t Encoder::cache_misses() const { return state_->cache.misses(); }
+std::uint64_t Encoder::cache_hits() const { return session_->cache_hits(); }
+std::uint64_t Encoder::cache_misses() const { return session_->cache_misses(); }
 
 }  // namespace sx

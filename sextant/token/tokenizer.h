@@ -13,56 +13,32 @@
 #include "sextant/base/hash.h"
 #include "sextant/base/result.h"
 #include "sextant/base/thread_pool.h"
+#include "sextant/token/encode_options.h"
 #include "sextant/token/token_id.h"
+#include "sextant/token/token_model.h"
 #include "sextant/token/vocab.h"
 
 namespace sx {
 
-/// What to do with a special token's text inside a document.
-enum class SpecialHandling {
-  kText,   ///< ordinary text: a document cannot forge an end of document (default)
-  kAllow,  ///< recognised
-  kError,  ///< any occurrence is an error
-};
-/// What to do with bytes outside well-formed UTF-8 (Unicode standard, table 3-7).
-enum class InvalidHandling {
-  kBytes,    ///< kept: each is one character of class "other"; decode gives it back (default)
-  kReplace,  ///< each maximal ill-formed part becomes U+FFFD
-  kError,    ///< an error that names the first offset
-};
-const char* to_string(SpecialHandling policy);
-const char* to_string(InvalidHandling policy);
-std::optional<SpecialHandling> parse_special_handling(std::string_view name);
-std::optional<InvalidHandling> parse_invalid_handling(std::string_view name);
-
-struct EncodeOptions {
-  SpecialHandling special = SpecialHandling::kText;
-  /// With kAllow: texts that are recognised; empty = all.
-  std::vector<std::string> allowed;
-  InvalidHandling invalid = InvalidHandling::kBytes;
-};
-
-struct EncodeStats {
-  std::uint64_t bytes = 0;
-  std::uint64_t tokens = 0;
-  std::uint64_t invalid_bytes = 0;  ///< bytes outside well-formed UTF-8
-};
-
 /// Bytes to token ids and back, by one vocabulary.
 ///
-/// An immutable value: copies share their tables, const calls are thread-safe. `decode(encode(b))
-/// == b` for every byte string b under the default options.
+/// An immutable value: copies share their tables, const calls are thread-safe. For byte-level
+/// vocabularies without a normaliser `decode(encode(b)) == b` for every byte string b under the
+/// default options.
 class Tokenizer {
  public:
-  /// Reads a vocabulary: a `.tiktoken` file (split rule and special tokens from `<name>.json`
-  /// beside it), a folder that `tokenize train` wrote (it holds vocab.tiktoken), or the word
-  /// "bytes". `kind`: "auto", "tiktoken", "sextant" (both read .tiktoken) or "bytes" (the path is
-  /// ignored). Errors:  kNotFound, kIo, kCorrupt (file and line), kUnsupported (a pattern without
-  /// matcher, another kind).
+  /// Reads a vocabulary. By name, when `kind` is "auto": a `.tiktoken` file (split rule and special
+  /// tokens from `<name>.json` beside it), a `tokenizer.json` of Hugging Face, a SentencePiece
+  /// `.model`, a folder with one of them (vocab.tiktoken, tokenizer.json, tokenizer.model), or the
+  /// word "bytes". `kind` says it: "tiktoken", "sextant" (both read .tiktoken), "hf",
+  /// "sentencepiece", "bytes" (the path is ignored).
+  /// Errors:  kNotFound, kIo, kCorrupt (file and line or JSON path), kUnsupported (a part that is
+  /// not handled, by its JSON path).
   static Result<Tokenizer> load(const std::filesystem::path& path, std::string_view kind = "auto");
   /// Ids 0 .. 255 are the byte values, 256 ends a document. Needs no file.
   static Tokenizer bytes();
   static Tokenizer from_vocab(Vocab vocab);
+  static Tokenizer from_model(std::shared_ptr<const TokenModel> model);
 
   /// Appends the ids of `text` to `out` and returns what was met.
   /// Errors:  kInvalid under a policy kError; then `out` is as before.
@@ -84,7 +60,8 @@ class Tokenizer {
   /// As decode, an unassigned id giving U+FFFD.
   std::string decode_lossy(std::span<const TokenId> ids) const;
   /// For each token the index of the character (of the whole decoded text) in which it starts; a
-  /// token that begins inside a character belongs to that character. Errors: as decode.
+  /// token that begins inside a character belongs to that character. Errors: as decode;
+  /// kUnsupported for a `tokenizer.json` whose decoder changes text across tokens.
   Result<std::vector<std::size_t>> decode_offsets(std::span<const TokenId> ids) const;
 
   /// Largest id + 1.
@@ -92,15 +69,26 @@ class Tokenizer {
   /// Id of the end-of-document token `<|endoftext|>`, if there is one.
   std::optional<TokenId> eod_id() const;
   Hash128 fingerprint() const;
+  const std::vector<SpecialToken>& specials() const;  ///< by id
+  /// Bytes of an assigned id as they stand in text, where one token alone tells them.
+  std::optional<std::string_view> bytes_of(TokenId id) const;
+  /// Ordinary tokens: ids below this number (with gaps in some `tokenizer.json`).
+  std::size_t num_ordinary() const;
+  /// The rank vocabulary; a contract error when `has_vocab` is false.
   const Vocab& vocab() const;
-  /// "bytes" or "tiktoken".
+  bool has_vocab() const;
+  /// True when text may be encoded in parts that find_safe_cut gives, and ids decoded in parts.
+  bool may_cut() const;
+  /// What the file says and is not done, one line each.
+  std::vector<std::string> notes() const;
+  /// "bytes", "tiktoken", "hf" or "sentencepiece".
   const char* kind() const;
 
  private:
   friend class Encoder;
-  struct Model;
-  explicit Tokenizer(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
-  std::shared_ptr<const Model> model_;
+  explicit Tokenizer(std::shared_ptr<const TokenModel> model) : model_(std::move(model)) {}
+  Result<void> check_assigned(std::span<const TokenId> ids) const;
+  std::shared_ptr<const TokenModel> model_;
 };
 
 /// A tokenizer with one thread's memory: scratch space and a cache of pieces met before. Gives the
@@ -111,9 +99,6 @@ class Encoder {
 
   explicit Encoder(const Tokenizer& tokenizer, EncodeOptions options = {},
                    std::size_t cache_slots = kDefaultCacheSlots);
-  ~Encoder();
-  Encoder(Encoder&&) noexcept;
-  Encoder& operator=(Encoder&&) noexcept;
 
   /// Appends the ids of `text` to `out`. Errors: kInvalid under a policy kError; then `out` is as
   /// before.
@@ -126,8 +111,8 @@ class Encoder {
   std::uint64_t cache_misses() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<const TokenModel> model_;
+  std::unique_ptr<EncodeSession> session_;
 };
 
 }  // namespace sx

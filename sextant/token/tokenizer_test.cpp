@@ -284,20 +284,54 @@ TEST(Vocab, RefusesWhatCannotEncode) {
   EXPECT_FALSE(make(empty, {}).ok());
 }
 
-TEST(PieceCache, NewestOfASlotStays) {
+TEST(PieceCache, TwoOfALineStay) {
   PieceCache cache(1);
-  EXPECT_TRUE(cache.find("abc").empty());
-  cache.put("abc", Ids{1, 2, 3});
-  ASSERT_EQ(cache.find("abc").size(), 3u);
-  EXPECT_EQ(cache.find("abc")[2], 3u);
-  cache.put("fifteen bytes..", Ids{9});
-  EXPECT_EQ(cache.find("fifteen bytes..").size(), 1u);
-  cache.put("sixteen bytes...", Ids{9});
-  EXPECT_TRUE(cache.find("sixteen bytes...").empty());
-  cache.put("abcd", Ids{1, 2, 3, 4});
-  EXPECT_TRUE(cache.find("abcd").empty());
-  cache.put(std::string_view("a\0", 2), Ids{5});
-  EXPECT_TRUE(cache.find("a").empty());
+  const auto find = [&](std::string_view piece) {
+    const PieceKey key = piece_key(piece);
+    const PieceCache::Slot* slot = cache.find(key, key.hash());
+    return slot == nullptr ? Ids{} : Ids(slot->ids, slot->ids + slot->count);
+  };
+  const auto put = [&](std::string_view piece, const Ids& ids) {
+    const PieceKey key = piece_key(piece);
+    cache.put(key, key.hash(), ids);
+  };
+  EXPECT_TRUE(find("abc").empty());
+  put("abc", {1, 2, 3});
+  EXPECT_EQ(find("abc"), (Ids{1, 2, 3}));
+  put("fifteen bytes..", {9});
+  EXPECT_EQ(find("fifteen bytes.."), Ids{9});
+  EXPECT_EQ(find("abc"), (Ids{1, 2, 3}));
+  put(std::string_view("a\0", 2), {5});
+  EXPECT_TRUE(find("a").empty());
+  EXPECT_TRUE(find("abc").empty()) << "the oldest of three";
+  EXPECT_EQ(find(std::string_view("a\0", 2)), Ids{5});
+}
+
+TEST(PieceCache, WideReadsGiveTheSameKey) {
+  const std::string text = "0123456789abcdef";
+  for (std::size_t size = 1; size <= PieceKey::kMaxBytes; ++size)
+    EXPECT_EQ(piece_key_wide(text.data(), size), piece_key(text.substr(0, size))) << size;
+}
+
+TEST(PieceCache, LongPiecesComeBackUntilTheStoreIsFull) {
+  LongPieceCache cache(4);
+  const auto put = [&](const std::string& piece, const Ids& ids) {
+    cache.put(piece, hash_bytes(piece), ids);
+  };
+  const auto find = [&](const std::string& piece) {
+    const auto ids = cache.find(piece, hash_bytes(piece));
+    return Ids(ids.begin(), ids.end());
+  };
+  const std::string first = "a piece of twenty-six byte", other = "b piece of twenty-six byte";
+  EXPECT_TRUE(find(first).empty());
+  put(first, {1, 2, 3, 4, 5});
+  EXPECT_EQ(find(first), (Ids{1, 2, 3, 4, 5}));
+  EXPECT_TRUE(find(other).empty());
+  put(std::string(256, 'x'), {7});
+  EXPECT_TRUE(find(std::string(256, 'x')).empty()) << "too long to be kept";
+  for (int i = 0; i < 40; ++i) put("number " + std::to_string(i) + " of many pieces", {8, 9});
+  EXPECT_TRUE(find(first).empty());
+  EXPECT_TRUE(LongPieceCache(0).find(first, 1).empty());
 }
 
 TEST(TiktokenFile, WriteAndReadAgain) {
@@ -380,11 +414,14 @@ TEST(TiktokenFile, SideFile) {
   ASSERT_TRUE(write_file_atomic(dir / "v.tiktoken", ranks).ok());
   EXPECT_EQ(read_tiktoken(dir / "v.tiktoken").error().kind, ErrorKind::kNotFound);
   ASSERT_TRUE(write_file_atomic(dir / "v.json", "{\"pat_str\": \"\\\\w+\"}").ok());
+  EXPECT_EQ(read_tiktoken(dir / "v.tiktoken").value().split().pattern(), "\\w+");
+  ASSERT_TRUE(write_file_atomic(dir / "v.json", "{\"pat_str\": \"(\"}").ok());
   EXPECT_EQ(read_tiktoken(dir / "v.tiktoken").error().kind, ErrorKind::kUnsupported);
   EXPECT_EQ(Tokenizer::load(dir / "absent.tiktoken").error().kind, ErrorKind::kNotFound);
-  EXPECT_EQ(Tokenizer::load(dir / "v.json").error().kind, ErrorKind::kUnsupported);
-  EXPECT_EQ(Tokenizer::load(dir / "v.tiktoken", "sentencepiece").error().kind,
-            ErrorKind::kUnsupported);
+  EXPECT_EQ(Tokenizer::load(dir / "v.json").error().kind, ErrorKind::kUnsupported)
+      << "not a tokenizer.json";
+  EXPECT_EQ(Tokenizer::load(dir / "v.tiktoken", "sentencepiece").error().kind, ErrorKind::kCorrupt);
+  EXPECT_EQ(Tokenizer::load(dir / "v.tiktoken", "wordpiece").error().kind, ErrorKind::kUnsupported);
 }
 
 }  // namespace

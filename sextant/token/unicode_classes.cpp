@@ -1,14 +1,10 @@
 #include "sextant/token/unicode_classes.h"
 
 namespace sx {
-namespace {
+namespace detail {
 #include "sextant/token/gen/unicode_classes.inc"
-}  // namespace
+}  // namespace detail
 
-std::uint8_t unicode_class_of(std::uint32_t code_point) {
-  return kBlocks[(static_cast<std::uint32_t>(kIndex[code_point >> 7]) << 7) | (code_point & 127)];
-}
-
-const char* unicode_version() { return kVersion; }
+const char* unicode_version() { return detail::kUnicodeVersion; }
 
 }  // namespace sx

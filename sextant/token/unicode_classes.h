@@ -17,9 +17,18 @@ constexpr std::uint8_t kMark = 64;         ///< M*
 constexpr std::uint8_t kNewline = 128;     ///< CR or LF
 }  // namespace unicode_class
 
+namespace detail {
+// Two stages: which block of 128, and the bits in it.
+extern const std::uint16_t kUnicodeIndex[8704];
+extern const std::uint8_t kUnicodeBlocks[28544];
+}  // namespace detail
+
 /// Class bits of a code point <= 0x10FFFF; 0 for what is none of them (punctuation, symbols,
 /// unassigned).
-std::uint8_t unicode_class_of(std::uint32_t code_point);
+inline std::uint8_t unicode_class_of(std::uint32_t code_point) {
+  return detail::kUnicodeBlocks[(std::uint32_t{detail::kUnicodeIndex[code_point >> 7]} << 7) |
+                                (code_point & 127)];
+}
 /// "15.0.0": part of every fingerprint, because another version may split alike text differently.
 const char* unicode_version();
 

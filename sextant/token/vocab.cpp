@@ -64,14 +64,14 @@ Result<void> check_specials(const std::vector<SpecialToken>& specials, std::size
 std::span<const unsigned char, 256> gpt2_byte_order() { return kGpt2Order; }
 
 Result<Vocab> Vocab::make(std::vector<std::string> tokens, std::vector<SpecialToken> specials,
-                          SplitFamily split) {
+                          SplitRule split) {
   if (tokens.size() > kMaxTokens) {
     return Error{ErrorKind::kLimit,
                  fmt::format("{} tokens; at most {} are possible", tokens.size(), kMaxTokens), ""};
   }
   SX_TRY_VOID(check_specials(specials, tokens.size()));
   Vocab vocab;
-  vocab.split_ = split;
+  vocab.split_ = std::move(split);
   vocab.offsets_.reserve(tokens.size() + 1);
   vocab.offsets_.push_back(0);
   for (const std::string& token : tokens) {
@@ -139,7 +139,7 @@ std::optional<TokenId> Vocab::find(std::string_view bytes) const {
 
 Hash128 Vocab::fingerprint() const {
   std::string facts =
-      fmt::format("sextant vocabulary 1\n{}\n{}\n", unicode_version(), split_pattern(split_));
+      fmt::format("sextant vocabulary 1\n{}\n{}\n", unicode_version(), split_.pattern());
   append_u32(facts, static_cast<std::uint32_t>(specials_.size()));
   for (const SpecialToken& special : specials_) {
     append_u32(facts, special.id);

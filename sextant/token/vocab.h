@@ -11,7 +11,7 @@
 
 #include "sextant/base/hash.h"
 #include "sextant/base/result.h"
-#include "sextant/token/splitter.h"
+#include "sextant/token/split_rule.h"
 #include "sextant/token/token_id.h"
 
 namespace sx {
@@ -36,12 +36,12 @@ class Vocab {
   /// Errors: kLimit for more than kMaxTokens tokens; kInvalid for a repeated or empty token, a
   /// missing single byte, a special id that collides, an empty or repeated special text.
   static Result<Vocab> make(std::vector<std::string> tokens, std::vector<SpecialToken> specials,
-                            SplitFamily split);
+                            SplitRule split);
 
   std::size_t num_ordinary() const { return offsets_.size() - 1; }
   /// Largest id + 1: the number of rows a model's embedding needs.
   std::size_t vocab_size() const { return vocab_size_; }
-  SplitFamily split() const { return split_; }
+  const SplitRule& split() const { return split_; }
   const std::vector<SpecialToken>& specials() const { return specials_; }  ///< by id
   std::optional<TokenId> special_id(std::string_view text) const;
 
@@ -68,7 +68,7 @@ class Vocab {
   std::size_t mask_ = 0;
   std::vector<SpecialToken> specials_;
   std::size_t vocab_size_ = 0;
-  SplitFamily split_ = SplitFamily::kNone;
+  SplitRule split_;
 };
 
 /// The byte that id 0 .. 255 stands for in GPT-2's order: 0x21-0x7E, 0xA1-0xAC, 0xAE-0xFF, then the

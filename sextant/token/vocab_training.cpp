@@ -9,6 +9,7 @@
 #include "sextant/base/fs.h"
 #include "sextant/base/hash.h"
 #include "sextant/base/thread_pool.h"
+#include "sextant/token/hf_json.h"
 #include "sextant/token/piece_counter.h"
 #include "sextant/token/text_source.h"
 #include "sextant/token/tiktoken_file.h"
@@ -187,7 +188,8 @@ class Training {
 
   Result<void> discard() {
     std::error_code ignored;
-    for (const char* name : {"vocab.tiktoken", "vocab.json", "train.json", "resumes.json"}) {
+    for (const char* name :
+         {"vocab.tiktoken", "vocab.json", "tokenizer.json", "train.json", "resumes.json"}) {
       std::filesystem::remove(options_.out / name, ignored);
     }
     std::filesystem::remove_all(state_dir_, ignored);
@@ -393,6 +395,7 @@ class Training {
     report_.max_repeated_bytes = progress_.max_repeated_bytes;
     report_.max_repeated_merges = progress_.max_repeated_merges;
     SX_TRY_VOID(write_tiktoken(vocab, options_.out / "vocab.tiktoken"));
+    SX_TRY_VOID(write_file_atomic(options_.out / "tokenizer.json", format_hf_json(vocab)));
     ordered_json resumes{{"resumes", report_.resumes},
                          {"max_repeated_bytes", report_.max_repeated_bytes},
                          {"max_repeated_merges", report_.max_repeated_merges}};

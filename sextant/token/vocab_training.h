@@ -53,9 +53,10 @@ struct VocabTrainingReport {
 };
 
 /// Trains a vocabulary from files into a folder: vocab.tiktoken, vocab.json (pattern, special
-/// tokens) and train.json (options, inputs, counts).
+/// tokens), tokenizer.json (the same for Hugging Face tokenizers) and train.json (options, inputs,
+/// counts).
 ///
-/// The three files are a function of inputs and options, not of threads, memory budget or
+/// The files are a function of inputs and options, not of threads, memory budget or
 /// interruptions. While it runs, <out>/state holds sorted counts and merges, each written
 /// atomically; after a kill the same call goes on from there. Errors:  kNotFound, kIo, kCorrupt (a
 /// damaged input or state), kInvalid (another training lies in `out` and `overwrite`

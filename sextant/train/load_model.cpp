@@ -37,7 +37,7 @@ ModelShape read_shape(const fs::path& folder) {
 }
 
 Tokenizer open_vocabulary(const fs::path& folder) {
-  for (const char* name : {"tokenizer.json", "vocab.tiktoken"}) {
+  for (const char* name : {"vocab.tiktoken", "tokenizer.json", "tokenizer.model"}) {
     if (fs::exists(folder / name)) return loaded(Tokenizer::load(folder / name), folder / name);
   }
   return Tokenizer::bytes();

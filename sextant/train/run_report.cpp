@@ -135,9 +135,13 @@ std::map<std::string, std::string> read_tokenizer_files(const fs::path& path) {
   std::vector<fs::path> files;
   if (fs::is_directory(path)) {
     for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-      if (entry.is_regular_file() && entry.path().filename().string().starts_with("vocab."))
+      const std::string name = entry.path().filename().string();
+      if (entry.is_regular_file() &&
+          (name.starts_with("vocab.") || name == "tokenizer.json" || name == "tokenizer.model"))
         files.push_back(entry.path());
     }
+  } else if (path.extension() == ".json" || path.extension() == ".model") {
+    files.push_back(path);
   } else {
     files.push_back(path);
     if (const fs::path sidecar = fs::path(path).replace_extension(".json"); fs::exists(sidecar))
@@ -147,9 +151,14 @@ std::map<std::string, std::string> read_tokenizer_files(const fs::path& path) {
   for (const fs::path& file : files) {
     auto text = read_file(file);
     if (!text.ok()) throw_io(text.error());
-    // One name for every kind of source, so that a checkpoint's tokenizer is always
-    // tokenizer/vocab.*.
-    contents["vocab" + file.extension().string()] = std::move(*text);
+    // One name for every source of a kind, so that the folder alone tells how to read it.
+    const bool sidecar = file.extension() == ".json" &&
+                         std::any_of(files.begin(), files.end(), [&](const fs::path& other) {
+                           return other == fs::path(file).replace_extension(".tiktoken");
+                         });
+    const bool ranks = file.extension() == ".tiktoken" || sidecar ||
+                       file.filename().string().starts_with("vocab.");
+    contents[(ranks ? "vocab" : "tokenizer") + file.extension().string()] = std::move(*text);
   }
   return contents;
 }

@@ -4,6 +4,7 @@
 
 #include "sextant/base/check.h"
 #include "sextant/base/diagnostic.h"
+#include "sextant/recipe/key_value.h"
 
 namespace sx {
 
@@ -22,21 +23,11 @@ bool reads_built_in_text(const DataKeys& keys) {
                      [](const std::string& path) { return path == "demo" || path == "mock"; });
 }
 
-const char* kind_name(TokenizerKind kind) {
-  switch (kind) {
-    case TokenizerKind::kAuto: return "auto";
-    case TokenizerKind::kTiktoken: return "tiktoken";
-    case TokenizerKind::kSextant: return "sextant";
-    case TokenizerKind::kBytes: return "bytes";
-  }
-  return "auto";
-}
-
 Tokenizer open_tokenizer(const Recipe& recipe) {
   const TokenizerKeys& keys = recipe.tokenizer;
   if (keys.kind == TokenizerKind::kBytes) return Tokenizer::bytes();
   if (!keys.path.empty()) {
-    return value_or_throw(Tokenizer::load(keys.path, kind_name(keys.kind)),
+    return value_or_throw(Tokenizer::load(keys.path, to_word(keys.kind)),
                           "sextant tokenize inspect " + keys.path);
   }
   if (reads_built_in_text(recipe.data)) return Tokenizer::bytes();
