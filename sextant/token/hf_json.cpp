@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -338,8 +339,9 @@ Result<void> read_vocab(const Node& node, HfBpe& bpe) {
       return node.child(text).corrupt("a token's id is not a number below 2^21");
     bpe.tokens.emplace_back(text, id.get<TokenId>());
   }
-  std::sort(bpe.tokens.begin(), bpe.tokens.end(),
-            [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::sort(bpe.tokens.begin(), bpe.tokens.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.second, a.first) < std::tie(b.second, b.first);
+  });
   for (std::size_t i = 0; i + 1 < bpe.tokens.size(); ++i) {
     if (bpe.tokens[i].second == bpe.tokens[i + 1].second) {
       return node.child(bpe.tokens[i + 1].first)
