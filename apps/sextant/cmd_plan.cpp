@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "apps/program/program.h"
+#include "apps/sextant/plan_schedule.h"
 #include "sextant/base/check.h"
 #include "sextant/base/diagnostic.h"
 #include "sextant/base/hash.h"
@@ -238,6 +239,7 @@ int plan_mesh(const Invocation& call) {
 }  // namespace
 
 int run_plan(const Invocation& invocation) {
+  if (invocation.sub->name == "schedule") return plan_schedule(invocation);
   SX_CHECK(invocation.sub->name == "mesh", "plan {} is in the table and not here",
            invocation.sub->name);
   return plan_mesh(invocation);

@@ -4,7 +4,7 @@
 
 namespace sx {
 
-/// `sextant plan mesh`: who is in which group.
+/// `sextant plan mesh`: who is in which group; `sextant plan schedule` (plan_schedule.h).
 int run_plan(const Invocation& invocation);
 
 }  // namespace sx

@@ -284,12 +284,45 @@ Verb plan_verb() {
                           .text = "only the place and the groups of this rank",
                           .min = 0}},
                .example = "sextant plan mesh --set parallelism.dp_shard=4 --set parallelism.tp=2"};
+  SubVerb schedule{
+      .name = "schedule",
+      .summary = "Show what each rank of a pipeline does when, and how long it waits.",
+      .inputs = "NAME|FILE.csv",
+      .min_inputs = 1,
+      .max_inputs = 1,
+      .flags = {{.name = "ranks",
+                 .value = Value::kInt,
+                 .value_name = "P",
+                 .text = "ranks of the pipeline (default 4)",
+                 .min = 1,
+                 .max = 1024},
+                {.name = "microbatches",
+                 .value = Value::kInt,
+                 .value_name = "M",
+                 .text = "microbatches of a step (default 8)",
+                 .min = 1,
+                 .max = 4096},
+                {.name = "chunks",
+                 .value = Value::kInt,
+                 .value_name = "V",
+                 .text = "stages a rank holds, for interleaved (default 1)",
+                 .min = 1,
+                 .max = 64},
+                {.name = "group",
+                 .value = Value::kInt,
+                 .value_name = "G",
+                 .text = "microbatches through a stage before the next one's turn, for "
+                         "interleaved (default P)",
+                 .min = 1,
+                 .max = 4096},
+                {.name = "csv", .text = "print the table of ops instead"}},
+      .example = "sextant plan schedule zb_h1 --ranks 4 --microbatches 8"};
   return {.name = "plan",
           .aliases = {},
           .program = Program::kSextant,
           .summary = "what a run would look like, without running it",
           .default_sub = "",
-          .subs = {mesh}};
+          .subs = {mesh, schedule}};
 }
 
 Verb doctor_verb() {
