@@ -271,6 +271,39 @@ TEST(RecipeRules, ModelPresetGivesTheShape) {
   EXPECT_TRUE(shape.validate().empty());
 }
 
+// A folder of Hugging Face gives the shape, and its positions stay whatever the sequences.
+TEST(RecipeRules, HuggingFaceFolderGivesTheShape) {
+  const std::string folder = "hf:" + source_file("tests/golden/reference/hf/gpt2").string();
+  for (const char* key : {"model.preset", "checkpoint.load"}) {
+    const LoadedRecipe loaded =
+        load_recipe({.sets = {{key, folder}, {"training.seq_len", "16"}, {"training.steps", "1"}}});
+    ASSERT_TRUE(loaded.faults.empty()) << loaded.faults[0].to_string();
+    const ModelShape shape = to_model_shape(loaded.recipe.get(), 0);
+    EXPECT_EQ(shape.arch, Arch::kGpt2);
+    EXPECT_EQ(shape.max_positions, 64);
+    EXPECT_EQ(shape.vocab_size, 37);
+    EXPECT_TRUE(shape.qkv_bias);
+    EXPECT_EQ(loaded.recipe->model.preset, folder);
+  }
+  const LoadedRecipe absent = load_recipe({.sets = {{"model.preset", "hf:/absent"}}});
+  ASSERT_FALSE(absent.faults.empty());
+  EXPECT_EQ(absent.faults[0].number, 7);
+}
+
+TEST(RecipeRules, WhoOnlyEvaluatesNeedsNoStepsAndTakesAllData) {
+  const std::vector<std::string> groups{"model", "training", "data"};
+  const LoadedRecipe loaded =
+      load_recipe({.preset = "debug", .required_groups = groups, .only_evaluates = true});
+  ASSERT_TRUE(loaded.faults.empty()) << loaded.faults[0].to_string();
+  EXPECT_EQ(loaded.recipe->metrics.eval_steps, 2) << "what the preset says";
+  const LoadedRecipe bare = load_recipe({.sets = {{"model.preset", "llama3-8b"}},
+                                         .required_groups = groups,
+                                         .only_evaluates = true});
+  ASSERT_TRUE(bare.faults.empty()) << bare.faults[0].to_string();
+  EXPECT_EQ(bare.recipe->training.seq_len, 1024);
+  EXPECT_EQ(bare.recipe->metrics.eval_steps, 0);
+}
+
 TEST(RecipeRules, CompletenessIsAskedForByGroup) {
   EXPECT_TRUE(load_recipe({}).faults.empty());
   EXPECT_TRUE(load_recipe({.required_groups = {"crawl", "run"}}).faults.empty());

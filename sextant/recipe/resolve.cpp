@@ -137,7 +137,9 @@ void RecipeBuilder::resolve_model(const RecipeSources&) {
   take_size("num_heads_kv", model.num_heads_kv, base.num_heads_kv);
   take_size("head_dim", model.head_dim, base.head_dim);
   take_size("max_positions", model.max_positions, base.max_positions);
-  take_size("max_positions", model.max_positions, recipe().training.seq_len);
+  if (!model.preset.starts_with(kHfPrefix)) {  // whose weights may have a row per position
+    take_size("max_positions", model.max_positions, recipe().training.seq_len);
+  }
   if (model.num_layers == 0 || model.hidden == 0 || model.num_heads == 0) return;
 
   if (model.head_dim == 0 && model.hidden % model.num_heads != 0) {

@@ -147,7 +147,7 @@ class Evaluation(WithModels):
         out = self.folder / f"eval-{name}-{ranks}"
         shown = sextant("train", "--eval-only", "--set", f"checkpoint.load=hf:{self.folder / name}", "--set",
                         f"data.eval_paths={text}", "--set", "tokenizer.kind=bytes", "--set", "training.seq_len=32",
-                        "--set", f"parallelism.dp_shard={ranks}", "--choices", lines, "--out", out, "--json", "--quiet",
+                        "--set", f"parallelism.dp_shard={ranks}", "--set", "parallelism.dp.tie=merge_units", "--choices", lines, "--out", out, "--json", "--quiet",
                         *more)
         return json.loads(shown), [json.loads(line) for line in (out / "choices.jsonl").read_text().splitlines()]
 
@@ -207,7 +207,8 @@ class Start(WithModels):
     def test_training_begins_where_their_model_stands_on_any_mesh(self):
         for name in ["gpt2", "qwen3"]:
             one = self.train(name, f"{name}-1")
-            two = self.train(name, f"{name}-2", "--set", "parallelism.dp_shard=2")
+            two = self.train(name, f"{name}-2", "--set", "parallelism.dp_shard=2", "--set",
+                             "parallelism.dp.tie=merge_units")
             self.assertEqual(sorted(one), [1, 2, 3])
             for step in one:
                 self.assertAlmostEqual(one[step], two[step], delta=1e-4 * one[step], msg=f"{name} step {step}")
