@@ -68,6 +68,7 @@ Engine::Engine(Module& root, DataComms& comms, Policy policy, c10::ScalarType dt
 Engine::~Engine() {
   abort_iteration();
   root_.remove_hooks("dp");
+  for (const Unit& unit : units_) unit.module->set_casts(std::nullopt, std::nullopt);
   hooks_.reset();
   for (Parameter* parameter : parameters_) detach_memory(parameter->tensor, parameter->fqn);
 }
@@ -97,7 +98,12 @@ Policy Engine::policy_of(const Module* unit) const {
     if (each.layout) policy.layout = each.layout;
     if (each.reshard_after_forward) policy.reshard_after_forward = *each.reshard_after_forward;
     if (each.param_dtype) policy.param_dtype = each.param_dtype;
+    if (each.accumulate) policy.accumulate = *each.accumulate;
     if (each.reduce_dtype) policy.reduce_dtype = each.reduce_dtype;
+    if (each.main_dtype) policy.main_dtype = each.main_dtype;
+    if (each.output_dtype) policy.output_dtype = each.output_dtype;
+    if (each.cast_inputs) policy.cast_inputs = *each.cast_inputs;
+    if (each.wire) policy.wire = *each.wire;
   }
   return policy;
 }
@@ -140,9 +146,10 @@ void Engine::build_buffers(c10::ScalarType dtype) {
         !sharded && (kind == LayoutKind::kBucket || kind == LayoutKind::kBucketPlain);
     if (buckets) group.name = "model";
     const std::string key =
-        fmt::format("{}/{}/{}/{}/{}/{}/{}", group.name, static_cast<int>(group.dtypes.param),
+        fmt::format("{}/{}/{}/{}/{}/{}/{}/{}/{}", group.name, static_cast<int>(group.dtypes.param),
                     static_cast<int>(group.dtypes.main), static_cast<int>(group.dtypes.reduce),
-                    group.trainable, static_cast<int>(group.policy.preset), static_cast<int>(kind));
+                    group.trainable, static_cast<int>(group.policy.preset), static_cast<int>(kind),
+                    static_cast<int>(group.policy.accumulate), static_cast<int>(group.policy.wire));
     const auto [at, fresh] = index.emplace(key, groups.size());
     if (fresh) groups.push_back(std::move(group));
     groups[at->second].parameters.push_back(parameter);
@@ -344,6 +351,8 @@ void Engine::add_hooks() {
   });
   for (std::size_t u = 0; u < units_.size(); ++u) {
     Module& module = *units_[u].module;
+    const Policy policy = policy_of(&module);
+    module.set_casts(policy.cast_inputs ? policy.param_dtype : std::nullopt, policy.output_dtype);
     module.add_hook(HookPoint::kPreForward, "dp",
                     [this, u](Module&, const at::Tensor&) { pre_forward(u); });
     module.add_hook(HookPoint::kPostForward, "dp", [this, u](Module&, const at::Tensor& output) {

@@ -8,6 +8,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
 
+#include <map>
+
 #include "sextant/base/check.h"
 #include "sextant/base/diagnostic.h"
 #include "sextant/dp/testing.h"
@@ -121,6 +123,83 @@ TEST(Engine, WrongOrderIsRefused) {
       EXPECT_THROW(engine.begin_microbatch(true), ContractError);
     }
   });
+}
+
+// Each choice of a unit is its own: dtypes of its buffers, when it is reduced, what it is fed.
+TEST(Engine, UnitsMayDifferInEveryChoice) {
+  rank_test(2, [&](Communicator& world) {
+    DataComms comms(world, 1, 2);
+    Stack model(3, 8);
+    Policy policy{.preset = Preset::kFsdp2};
+    policy.overrides = {
+        {.pattern = "blocks.*", .param_dtype = c10::kBFloat16, .output_dtype = c10::kFloat},
+        {.pattern = "blocks.1",
+         .preset = Preset::kZero1,
+         .accumulate = Accumulate::kReduced,
+         .reduce_dtype = c10::kBFloat16,
+         .cast_inputs = false,
+         .wire = ReduceWire::kA2aFp32},
+        {.pattern = "root", .main_dtype = c10::kDouble}};
+    Engine engine(model, comms, policy, at::kFloat);
+    engine.init_parameters(1);
+    std::map<std::string, const UnitBuffer*> by_name;
+    for (const UnitBuffer* buffer : engine.buffers()) {
+      for (const Parameter* parameter : buffer->parameters()) by_name[parameter->fqn] = buffer;
+    }
+    const UnitBuffer &first = *by_name.at("blocks.0.weight"),
+                     &second = *by_name.at("blocks.1.bias"), &root = *by_name.at("head");
+    EXPECT_EQ(first.dtypes().param, c10::kBFloat16);
+    EXPECT_EQ(first.dtypes().reduce, c10::kFloat);
+    EXPECT_TRUE(first.params_sharded());
+    EXPECT_FALSE(second.params_sharded());
+    EXPECT_EQ(second.dtypes().reduce, c10::kBFloat16);
+    EXPECT_EQ(accumulation(second.policy(), 2), Accumulate::kReduced);
+    EXPECT_EQ(second.policy().wire, ReduceWire::kA2aFp32);
+    EXPECT_EQ(root.dtypes().main, c10::kDouble);
+    EXPECT_EQ(root.dtypes().param, c10::kFloat);
+
+    std::map<std::string, std::vector<c10::ScalarType>> seen;
+    for (Module* unit : model.units()) {
+      for (const HookPoint point : {HookPoint::kPreForward, HookPoint::kPostForward}) {
+        unit->add_hook(point, "test", [&](Module& at, const at::Tensor& t) {
+          seen[at.fqn()].push_back(t.scalar_type());
+        });
+      }
+    }
+    engine.begin_step();
+    engine.begin_microbatch(true);
+    engine.backward(model.loss(world.coord(), c10::kFloat), 1.0);
+    engine.finish_grads();
+    EXPECT_TRUE(engine.step_sums().norm.finite);
+    using Types = std::vector<c10::ScalarType>;
+    EXPECT_EQ(seen.at("blocks.0"), (Types{c10::kBFloat16, c10::kFloat}));
+    EXPECT_EQ(seen.at("blocks.1"), (Types{c10::kFloat, c10::kFloat}));
+    EXPECT_EQ(seen.at(""), (Types{c10::kFloat, c10::kFloat}));
+    for (const OwnedPart& part : engine.owned()) {
+      EXPECT_EQ(part.grad.scalar_type(),
+                part.parameter->fqn == "head" ? c10::kDouble : c10::kFloat);
+    }
+  });
+}
+
+// The mean over 3 ranks of gradients whose sum fp16 cannot hold.
+TEST(Engine, MeanOfFp16GradientsStaysInRange) {
+  for (const Preset preset : {Preset::kDdp, Preset::kZero1, Preset::kFsdp1}) {
+    rank_test(3, [&](Communicator& world) {
+      DataComms comms(world, 1, 3);
+      Terms model({5, 33});
+      Engine engine(model, comms,
+                    {.preset = preset, .grad_scale = GradScale::kMean, .reduce_dtype = c10::kHalf},
+                    at::kFloat);
+      engine.init_parameters(1);
+      engine.begin_step();
+      engine.begin_microbatch(true);
+      engine.backward(model.loss(40000.0), 1.0);
+      engine.finish_grads();
+      EXPECT_NEAR(engine.whole_gradient("p1").max().item<float>(), 40000.0F, 40.0F);
+      EXPECT_NEAR(engine.whole_gradient("p1").min().item<float>(), 40000.0F, 40.0F);
+    });
+  }
 }
 
 TEST(Engine, PolicyFaultsAreConfigErrors) {

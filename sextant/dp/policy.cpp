@@ -72,11 +72,13 @@ std::vector<std::string> policy_faults(const Policy& policy, std::int64_t num_re
                  unit.layout.has_value() ? unit.layout : policy.layout);
     if (unit.reshard_after_forward) check_reshard(*unit.reshard_after_forward);
   }
-  for (const auto& dtype : {policy.main_dtype}) {
+  const auto check_main = [&](std::optional<c10::ScalarType> dtype) {
     if (dtype && *dtype != c10::kFloat && *dtype != c10::kDouble) {
       faults.push_back(fmt::format("main_dtype {}: fp32 or fp64", c10::toString(*dtype)));
     }
-  }
+  };
+  check_main(policy.main_dtype);
+  for (const UnitOverride& unit : policy.overrides) check_main(unit.main_dtype);
   if (policy.compat != LayoutCompat::kSextant && row.params_sharded &&
       policy.layout.value_or(row.layout) != LayoutKind::kFlat) {
     faults.push_back("compat with a sharded layout: flat only");

@@ -61,8 +61,13 @@ struct UnitOverride {
   std::optional<Preset> preset{};
   std::optional<LayoutKind> layout{};
   std::optional<Reshard> reshard_after_forward{};
+  std::optional<Accumulate> accumulate{};
   std::optional<c10::ScalarType> param_dtype{};
   std::optional<c10::ScalarType> reduce_dtype{};
+  std::optional<c10::ScalarType> main_dtype{};
+  std::optional<c10::ScalarType> output_dtype{};
+  std::optional<bool> cast_inputs{};
+  std::optional<ReduceWire> wire{};
 };
 
 /// All choices of the engine; the fields are the keys `parallelism.dp.*`.
@@ -81,6 +86,9 @@ struct Policy {
   std::optional<c10::ScalarType> reduce_dtype{};  ///< gradients on the wire; unset: main_dtype
   std::optional<c10::ScalarType> main_dtype{};    ///< masters and main gradients; unset: fp32, fp64
                                                   ///< for fp64 parameters
+  std::optional<c10::ScalarType> output_dtype{};  ///< a unit's output is cast to it, unless it is
+                                                  ///< a single number (a loss); unset: as computed
+  bool cast_inputs = true;  ///< where param_dtype is set, a unit's floating input is cast to it
   std::int64_t prefetch_bytes = -1;               ///< gathered ahead; -1: two units, 0: off
   std::int64_t unit_cap = std::int64_t{2} << 30;  ///< bytes; larger units get several buffers
   std::int64_t bucket_elements = 0;               ///< 0: max(40,000,000, 1,000,000 W)

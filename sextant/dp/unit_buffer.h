@@ -13,6 +13,7 @@
 #include "sextant/mesh/unit_layout.h"
 #include "sextant/nn/module.h"
 #include "sextant/shard/exact_sum.h"
+#include "sextant/shard/grad_scaler.h"
 #include "sextant/shard/sharded_state.h"
 #include "sextant/tensor/arena.h"
 
@@ -139,6 +140,7 @@ class UnitBuffer {
   at::Tensor local_flat() const;
   void pack_wire(const at::Tensor& wire) const;
   void start_shard_stage(const at::Tensor& wire);
+  MeanFactors mean_factors() const;
   void fold_received();
   void add_result();
   void start_replicate();

@@ -106,10 +106,16 @@ void UnitBuffer::start_reduce(bool last) {
     pack_wire(wire_grads_);
     if (!local_persistent_) local_lease_.reset();
   }
-  if (policy().grad_scale == GradScale::kMean) {
-    wire_grads_.mul_(1.0 / static_cast<double>(comms_.num_replicas() * comms_.num_shards()));
-  }
+  if (policy().grad_scale == GradScale::kMean) wire_grads_.mul_(1.0 / mean_factors().before);
   start_shard_stage(wire_grads_);
+}
+
+/// Of the mean over all ranks: fp16 is divided in two parts, so that neither terms nor sum leave
+/// its range.
+MeanFactors UnitBuffer::mean_factors() const {
+  const std::int64_t ranks = comms_.num_replicas() * comms_.num_shards();
+  if (dtypes().reduce == c10::kHalf) return fp16_mean_factors(ranks);
+  return {.before = static_cast<double>(ranks)};
 }
 
 void UnitBuffer::start_shard_stage(const at::Tensor& wire) {
@@ -175,8 +181,10 @@ void UnitBuffer::add_result() {
   // Which part of the wire is complete: everything, or this rank's chunk.
   const bool everything = !optimizer_sharded_ && (comms_.num_shards() == 1 || replicas == 1 ||
                                                   policy().order == FoldOrder::kFlat);
-  const at::Tensor from =
-      everything ? wire_grads_ : wire_grads_.narrow(0, chunk_.begin, chunk_.numel);
+  at::Tensor from = everything ? wire_grads_ : wire_grads_.narrow(0, chunk_.begin, chunk_.numel);
+  if (policy().grad_scale == GradScale::kMean && mean_factors().after != 1.0) {
+    from = from.to(dtypes().main).div_(mean_factors().after);
+  }
   const at::Tensor to = everything ? result_ : result_chunk();
   if (from.numel() > 0 && from.const_data_ptr() != to.const_data_ptr()) {
     add_gradient(to, from, !reduced_once_);

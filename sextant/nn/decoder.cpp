@@ -155,11 +155,11 @@ at::Tensor Decoder::head_weight(const at::Tensor& like) const {
 at::Tensor Decoder::head(const at::Tensor& x_BSH) { return at::linear(x_BSH, head_weight(x_BSH)); }
 
 at::Tensor Decoder::loss_sum(const DecoderInput& input, const at::Tensor& targets_BS,
-                             const at::Tensor& loss_mask_BS) {
+                             const at::Tensor& loss_mask_BS, double grad_seed) {
   return call(embed_and_run(input, nullptr), [&](const at::Tensor& x_BSH) {
     const at::Tensor h_BSH = norm_->forward(x_BSH);
     return head_cross_entropy_sum(h_BSH, head_weight(h_BSH), targets_BS, loss_mask_BS,
-                                  shape_.vocab_size);
+                                  shape_.vocab_size, kHeadChunkBytes, grad_seed);
   });
 }
 

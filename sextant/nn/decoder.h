@@ -24,9 +24,9 @@ struct DecoderInput {
 };
 
 struct DecoderOptions {
-  /// Undefined: the dtype of the parameters. kBFloat16 with fp32 parameters: matrices are cast for
-  /// each use, products and activations are bf16, norms' statistics, softmax and loss fp32,
-  /// gradients of parameters fp32.
+  /// Undefined: the dtype of the parameters. kBFloat16 or kHalf with fp32 parameters: matrices are
+  /// cast for each use, products and activations are 16 bits wide, norms' statistics, softmax and
+  /// loss fp32, gradients of parameters fp32.
   std::optional<c10::ScalarType> compute_dtype;
 };
 
@@ -74,9 +74,9 @@ class Decoder : public Module {
   at::Tensor forward(const DecoderInput& input, KvCache* cache = nullptr);
 
   /// The sum of the cross entropies of the counted tokens (`head_cross_entropy_sum`): what training
-  /// calls. The logits of all tokens are never in memory together.
+  /// calls. The logits of all tokens are never in memory together. `grad_seed`: as there.
   at::Tensor loss_sum(const DecoderInput& input, const at::Tensor& targets_BS,
-                      const at::Tensor& loss_mask_BS);
+                      const at::Tensor& loss_mask_BS, double grad_seed = 1.0);
 
   /// The same per row, [B] in fp32 (fp64 for fp64 models): for scoring; no gradients.
   at::Tensor row_loss_sums(const DecoderInput& input, const at::Tensor& targets_BS,

@@ -27,7 +27,7 @@ std::int64_t rows_within(std::int64_t bytes, std::int64_t columns, std::int64_t 
 }
 
 /// logits_CV (without padding) become (softmax - onehot) * weight when `grad`; loss_C receives the
-/// losses.
+/// losses. weight_C is 0 where a token does not count.
 void softmax_and_loss(at::Tensor logits_CV, const at::Tensor& target_C1, const at::Tensor& weight_C,
                       at::Tensor loss_C, bool grad) {
   const bool narrow = logits_CV.scalar_type() != loss_C.scalar_type();
@@ -59,12 +59,13 @@ struct HeadCrossEntropySum : torch::autograd::Function<HeadCrossEntropySum> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x_TH,
                             const at::Tensor& weight_VH, const at::Tensor& target_T1,
                             const at::Tensor& weight_T, std::int64_t vocab_size,
-                            std::int64_t chunk_bytes, bool grad) {
+                            std::int64_t chunk_bytes, double grad_seed, bool grad) {
     const std::int64_t tokens = x_TH.size(0);
     const std::int64_t chunk =
         rows_within(chunk_bytes, weight_VH.size(0), static_cast<std::int64_t>(x_TH.element_size()));
     const std::int64_t padding = weight_VH.size(0) - vocab_size;
     at::Tensor loss_T = at::empty({tokens}, weight_T.options());
+    const at::Tensor seeded_T = grad_seed == 1.0 ? weight_T : weight_T.mul(grad_seed);
     at::Tensor grad_x_TH, grad_weight_VH;
     if (grad) {
       grad_x_TH = at::empty_like(x_TH);
@@ -75,7 +76,7 @@ struct HeadCrossEntropySum : torch::autograd::Function<HeadCrossEntropySum> {
       const auto part = [&](const at::Tensor& t) { return t.narrow(0, begin, count); };
       // Padding columns are made too: rows of whole vector registers multiply faster.
       const at::Tensor logits_CV = at::mm(part(x_TH), weight_VH.t());
-      softmax_and_loss(logits_CV.narrow(1, 0, vocab_size), part(target_T1), part(weight_T),
+      softmax_and_loss(logits_CV.narrow(1, 0, vocab_size), part(target_T1), part(seeded_T),
                        part(loss_T), grad);
       if (!grad) continue;
       logits_CV.narrow(1, vocab_size, padding).zero_();
@@ -90,6 +91,7 @@ struct HeadCrossEntropySum : torch::autograd::Function<HeadCrossEntropySum> {
     if (grad) {
       if (tokens == 0) grad_weight_VH.zero_();
       ctx->save_for_backward({grad_x_TH, grad_weight_VH});
+      ctx->saved_data["grad_seed"] = grad_seed;
     }
     // where, not a product: a token that does not count may have an infinite logit.
     return at::where(weight_T.ne(0), loss_T, at::zeros({}, loss_T.options())).sum();
@@ -99,13 +101,12 @@ struct HeadCrossEntropySum : torch::autograd::Function<HeadCrossEntropySum> {
                                                  torch::autograd::variable_list grads) {
     const auto saved = ctx->get_saved_variables();
     at::Tensor grad_x_TH = saved[0], grad_weight_VH = saved[1];
-    return {grad_x_TH.mul_(grads[0]),
-            grad_weight_VH.mul_(grads[0]),
-            at::Tensor(),
-            at::Tensor(),
-            at::Tensor(),
-            at::Tensor(),
-            at::Tensor()};
+    const double seed = ctx->saved_data["grad_seed"].toDouble();
+    const at::Tensor factor = seed == 1.0 ? grads[0] : grads[0].div(seed);
+    return {grad_x_TH.mul_(factor), grad_weight_VH.mul_(factor),
+            at::Tensor(),           at::Tensor(),
+            at::Tensor(),           at::Tensor(),
+            at::Tensor(),           at::Tensor()};
   }
 };
 
@@ -113,11 +114,13 @@ struct HeadCrossEntropySum : torch::autograd::Function<HeadCrossEntropySum> {
 
 at::Tensor head_cross_entropy_sum(const at::Tensor& x_BSH, const at::Tensor& weight_VH,
                                   const at::Tensor& targets_BS, const at::Tensor& loss_mask_BS,
-                                  std::int64_t vocab_size, std::int64_t chunk_bytes) {
+                                  std::int64_t vocab_size, std::int64_t chunk_bytes,
+                                  double grad_seed) {
   SX_CHECK(weight_VH.dim() == 2 && x_BSH.size(-1) == weight_VH.size(1) &&
                x_BSH.scalar_type() == weight_VH.scalar_type(),
            "hidden states of width {} for a head of width {}, or dtypes differ", x_BSH.size(-1),
            weight_VH.size(1));
+  SX_CHECK(grad_seed > 0, "gradients seeded with {}", grad_seed);
   SX_CHECK(vocab_size >= 1 && vocab_size <= weight_VH.size(0), "vocabulary of {} in {} rows",
            vocab_size, weight_VH.size(0));
   const at::Tensor x_TH = x_BSH.reshape({-1, x_BSH.size(-1)});
@@ -129,7 +132,7 @@ at::Tensor head_cross_entropy_sum(const at::Tensor& x_BSH, const at::Tensor& wei
   const bool grad =
       at::GradMode::is_enabled() && (x_TH.requires_grad() || weight_VH.requires_grad());
   return HeadCrossEntropySum::apply(x_TH, weight_VH, targets.target_T1, weight_T, vocab_size,
-                                    chunk_bytes, grad);
+                                    chunk_bytes, grad_seed, grad);
 }
 
 }  // namespace sx

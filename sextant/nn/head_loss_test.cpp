@@ -2,7 +2,9 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -70,6 +72,31 @@ TEST(HeadLoss, NarrowProductsAreSummedWide) {
   EXPECT_NEAR(fused.item<float>(), whole.item<float>(), 1e-4);
   fused.backward();
   EXPECT_EQ(weight.grad().scalar_type(), c10::kBFloat16);
+}
+
+TEST(HeadLoss, SeedOfAPowerOfTwoChangesNoBit) {
+  const Case a = make_case(c10::kFloat), b = make_case(c10::kFloat);
+  head_cross_entropy_sum(a.x, a.weight, a.targets, a.mask, 17).mul(8.0).backward();
+  head_cross_entropy_sum(b.x, b.weight, b.targets, b.mask, 17, kHeadChunkBytes, 8.0)
+      .mul(8.0)
+      .backward();
+  EXPECT_TRUE(at::equal(a.x.grad(), b.x.grad()));
+  EXPECT_TRUE(at::equal(a.weight.grad(), b.weight.grad()));
+}
+
+// The probability of an unlikely token is below the smallest fp16 number.
+TEST(HeadLoss, SeedKeepsSmallFp16Gradients) {
+  const auto run = [](double seed) {
+    const at::Tensor x = at::full({1, 1, 1}, 1.0, c10::kHalf).set_requires_grad(true);
+    const at::Tensor weight = at::zeros({2, 1}, c10::kHalf);
+    weight[1].fill_(-18.0);
+    head_cross_entropy_sum(x, weight, long_tensor({0}, {1, 1}), {}, 2, kHeadChunkBytes, seed)
+        .mul(1024.0)
+        .backward();
+    return x.grad().item<float>();
+  };
+  EXPECT_EQ(run(1.0), 0.0F);
+  EXPECT_NEAR(run(1024.0), -18.0 * std::exp(-18.0) * 1024, 5e-6);
 }
 
 TEST(HeadLoss, UncountedTokensMayHaveInfiniteLogits) {

@@ -160,6 +160,27 @@ TEST(Hooks, ExceptionSurfacesFromBackwardAndTheNextOneWorks) {
   EXPECT_EQ(taken, 2);
 }
 
+TEST(Hooks, CastsOfAUnitAreSeenByItsHooksAndUndoneInBackward) {
+  Chain model(1);
+  Layer& layer = *model.layers[0];
+  std::vector<c10::ScalarType> seen;
+  for (const HookPoint point : kAllHookPoints) {
+    layer.add_hook(point, "test",
+                   [&](Module&, const at::Tensor& t) { seen.push_back(t.scalar_type()); });
+  }
+  layer.set_casts(c10::kDouble, c10::kFloat);
+  const at::Tensor x = at::ones({2, 3}, c10::kHalf).set_requires_grad(true);
+  const at::Tensor y = layer.forward(x);
+  EXPECT_EQ(y.scalar_type(), c10::kFloat);
+  y.sum().backward();
+  EXPECT_EQ(x.grad().scalar_type(), c10::kHalf);
+  EXPECT_EQ(layer.weight().tensor.grad().scalar_type(), c10::kDouble);
+  EXPECT_EQ(seen,
+            (std::vector<c10::ScalarType>{c10::kDouble, c10::kFloat, c10::kFloat, c10::kDouble}));
+  layer.set_casts(std::nullopt, std::nullopt);
+  EXPECT_EQ(layer.forward(x.detach().to(c10::kDouble)).scalar_type(), c10::kDouble);
+}
+
 TEST(Hooks, BackwardTwiceIsRefused) {
   Chain model(1);
   GradHooks grads(model.parameters(), [](std::size_t, const at::Tensor&) {});

@@ -160,6 +160,13 @@ void Module::set_recompute(bool on) {
   recompute_ = on;
 }
 
+void Module::set_casts(std::optional<c10::ScalarType> input,
+                       std::optional<c10::ScalarType> output) {
+  SX_CHECK(unit_, "casts belong to units; \"{}\" is none", fqn_);
+  input_dtype_ = input;
+  output_dtype_ = output;
+}
+
 void Module::add_hook(HookPoint point, std::string owner, Hook hook) {
   SX_CHECK(unit_, "hooks belong to units; \"{}\" is none", fqn_);
   hooks_.push_back({point, std::move(owner), std::move(hook)});
@@ -209,8 +216,10 @@ at::Tensor Module::mark(HookPoint point, const at::Tensor& tensor) {
   return Mark::apply(at::TensorList(tensors), hook)[0];
 }
 
-at::Tensor Module::call(const at::Tensor& input,
+at::Tensor Module::call(const at::Tensor& given,
                         const std::function<at::Tensor(const at::Tensor&)>& forward) {
+  const at::Tensor input =
+      input_dtype_ && given.is_floating_point() ? given.to(*input_dtype_) : given;
   run_hooks(HookPoint::kPreForward, input);
   const bool grad_mode = at::GradMode::is_enabled();
   at::Tensor x = input;
@@ -224,6 +233,7 @@ at::Tensor Module::call(const at::Tensor& input,
   } else {
     output = forward(x);
   }
+  if (output_dtype_ && output.dim() > 0) output = output.to(*output_dtype_);
   if (grad_mode && output.requires_grad() && has_hook(HookPoint::kPreBackward)) {
     output = mark(HookPoint::kPreBackward, output);
   }

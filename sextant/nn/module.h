@@ -98,6 +98,10 @@ class Module {
   void set_recompute(bool on);
   bool recomputes() const { return recompute_; }
 
+  /// This unit's floating input is cast before its forward, and its output after, unless that is a
+  /// single number (a loss). Hooks see the cast tensors. Unset: left as they are.
+  void set_casts(std::optional<c10::ScalarType> input, std::optional<c10::ScalarType> output);
+
   /// Hooks of one point run in order of registration. Errors: ContractError if this is not a unit.
   void add_hook(HookPoint point, std::string owner, Hook hook);
   /// Removes every hook that `owner` added in this subtree.
@@ -134,6 +138,7 @@ class Module {
   std::vector<HookEntry> hooks_;
   bool unit_ = false;
   bool recompute_ = false;
+  std::optional<c10::ScalarType> input_dtype_, output_dtype_;
 };
 
 /// Fills every parameter of the tree (whole, unsharded) from its InitSpec. Errors: ContractError if

@@ -62,7 +62,8 @@ at::Tensor apply_rope(const at::Tensor& x_BSND, const at::Tensor& cos_BSR,
                       const at::Tensor& sin_BSR) {
   SX_CHECK(cos_BSR.size(-1) * 2 == x_BSND.size(-1), "angles for head_dim {}, heads of {}",
            cos_BSR.size(-1) * 2, x_BSND.size(-1));
-  return Rotate::apply(x_BSND, cos_BSR.unsqueeze(2), sin_BSR.unsqueeze(2));
+  return Rotate::apply(x_BSND, cos_BSR.unsqueeze(2).to(x_BSND.scalar_type()),
+                       sin_BSR.unsqueeze(2).to(x_BSND.scalar_type()));
 }
 
 }  // namespace sx

@@ -62,6 +62,7 @@ std::string type_name() {
   if constexpr (std::is_same_v<T, Switch>) return "bool, int or word";
   if constexpr (std::is_same_v<T, Seconds>) return "duration";
   if constexpr (std::is_same_v<T, SaveInterval>) return "steps or duration";
+  if constexpr (std::is_same_v<T, std::vector<DpOverride>>) return "list of {unit, ...}";
   return "";
 }
 
@@ -301,6 +302,13 @@ void add_dp(std::vector<KeySpec>& keys) {
   keys.push_back(SX_KEY(parallelism.dp.main_dtype,
                         "of masters and main gradients; \"auto\" = fp32, fp64 for fp64 parameters",
                         .resumable = true));
+  keys.push_back(
+      SX_KEY(parallelism.dp.output_dtype,
+             "a unit's output is cast to it; \"auto\" = as it was computed; a loss stays",
+             .resumable = true));
+  keys.push_back(SX_KEY(parallelism.dp.cast_inputs,
+                        "a unit's input is cast to training.param_dtype where that is given",
+                        .resumable = true));
   keys.push_back(SX_KEY(parallelism.dp.unused,
                         "a parameter without a gradient: zero, an error, or left as it is",
                         .resumable = true));
@@ -334,6 +342,12 @@ void add_dp(std::vector<KeySpec>& keys) {
                         .resumable = true));
   keys.push_back(SX_KEY(parallelism.dp.compat, "whose rules of buckets and alignment are used",
                         .resumable = true));
+  keys.push_back(SX_KEY(
+      parallelism.dp.overrides,
+      "units whose name matches the shell pattern `unit` (\"layers.*\", \"root\") and what differs "
+      "there: zero, layout, reshard_after_forward, accumulate, param_dtype, reduce_dtype, "
+      "main_dtype, output_dtype, cast_inputs, wire; later entries win",
+      .resumable = true));
 
   keys.push_back(SX_KEY(activation_checkpoint.mode,
                         "what backward computes again instead of keeping it: nothing, some "
@@ -371,6 +385,20 @@ void add_training(std::vector<KeySpec>& keys) {
   keys.push_back(SX_KEY(training.reduce_dtype,
                         "gradients are sent in; \"auto\" = parallelism.dp.main_dtype",
                         .aliases = {"training.mixed_precision_reduce"}));
+  keys.push_back(SX_KEY(training.loss_scale.initial, "fp16: factor of the loss at the start",
+                        .range = {.low = 0, .low_open = true}));
+  keys.push_back(SX_KEY(training.loss_scale.min,
+                        "fp16: smallest factor; gradients that overflow even so are not finite",
+                        .range = {.low = 0, .low_open = true}));
+  keys.push_back(SX_KEY(training.loss_scale.growth,
+                        "fp16: what the factor grows by; 1 with backoff = 1 keeps it",
+                        .range = {.low = 1}));
+  keys.push_back(SX_KEY(training.loss_scale.backoff, "fp16: what it shrinks by at an overflow",
+                        .range = {.low = 0, .high = 1, .low_open = true}));
+  keys.push_back(SX_KEY(training.loss_scale.growth_interval,
+                        "fp16: steps without an overflow before it grows", .range = kPositive));
+  keys.push_back(SX_KEY(training.loss_scale.hysteresis,
+                        "fp16: steps with an overflow before it shrinks", .range = kPositive));
   keys.push_back(
       SX_KEY(training.nonfinite,
              "at a loss or gradient that is not finite: stop (exit 7) or skip the step"));

@@ -10,6 +10,41 @@ namespace {
 
 constexpr double kInt64Edge = 9.2233720368547758e18;
 
+template <class E>
+bool read_word(const Json& json, std::optional<E>& out) {
+  if (!json.is_string()) return false;
+  const auto& words = EnumWords<E>::kWords;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (json.get_ref<const std::string&>() != words[i]) continue;
+    out = static_cast<E>(i);
+    return true;
+  }
+  return false;
+}
+
+bool read_reshard(const Json& json, std::optional<Switch>& out) {
+  Switch value;
+  if (!read_value(json, value)) return false;
+  if (json.is_string() && value.text != "auto" && value.text != "fits") return false;
+  out = value;
+  return true;
+}
+
+bool read_override_field(const std::string& name, const Json& json, DpOverride& out) {
+  if (name == "unit") return read_value(json, out.unit) && !out.unit.empty();
+  if (name == "zero") return read_word(json, out.zero);
+  if (name == "layout") return read_word(json, out.layout);
+  if (name == "reshard_after_forward") return read_reshard(json, out.reshard_after_forward);
+  if (name == "accumulate") return read_word(json, out.accumulate);
+  if (name == "param_dtype") return read_word(json, out.param_dtype);
+  if (name == "reduce_dtype") return read_word(json, out.reduce_dtype);
+  if (name == "main_dtype") return read_word(json, out.main_dtype);
+  if (name == "output_dtype") return read_word(json, out.output_dtype);
+  if (name == "cast_inputs") return read_value(json, out.cast_inputs.emplace());
+  if (name == "wire") return read_word(json, out.wire);
+  return false;
+}
+
 /// Durations below a second keep their digits: "0.25s" reads back exactly.
 std::string duration_text(Seconds value) {
   const double s = value.value;
@@ -168,6 +203,19 @@ bool read_value(const Json& json, Switch& out) {
   return true;
 }
 
+bool read_value(const Json& json, std::vector<DpOverride>& out) {
+  out.clear();
+  if (!json.is_array()) return false;
+  for (const Json& item : json) {
+    if (!item.is_object() || !item.contains("unit")) return false;
+    DpOverride& one = out.emplace_back();
+    for (const auto& [name, value] : item.items()) {
+      if (!read_override_field(name, value, one)) return false;
+    }
+  }
+  return true;
+}
+
 Json write_value(bool value) { return value; }
 Json write_value(std::int64_t value) { return value; }
 Json write_value(std::uint64_t value) {
@@ -213,6 +261,29 @@ Json write_value(const Switch& value) {
   return value.text;
 }
 
+Json write_value(const std::vector<DpOverride>& value) {
+  Json list = Json::array();
+  for (const DpOverride& one : value) {
+    Json item{{"unit", one.unit}};
+    const auto word = [&](const char* name, const auto& field) {
+      if (field) item[name] = to_word(*field);
+    };
+    word("zero", one.zero);
+    word("layout", one.layout);
+    if (one.reshard_after_forward)
+      item["reshard_after_forward"] = write_value(*one.reshard_after_forward);
+    word("accumulate", one.accumulate);
+    word("param_dtype", one.param_dtype);
+    word("reduce_dtype", one.reduce_dtype);
+    word("main_dtype", one.main_dtype);
+    word("output_dtype", one.output_dtype);
+    if (one.cast_inputs) item["cast_inputs"] = *one.cast_inputs;
+    word("wire", one.wire);
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
 const char* expected(const bool&) { return "true or false"; }
 const char* expected(const std::int64_t&) { return "a whole number, or a string such as \"300B\""; }
 const char* expected(const std::uint64_t&) { return "a whole number from 0"; }
@@ -228,6 +299,10 @@ const char* expected(const SaveInterval&) {
 const char* expected(const std::optional<std::int64_t>&) { return "a whole number or \"auto\""; }
 const char* expected(const std::optional<Bytes>&) {
   return "a size with its unit, such as \"64MiB\", or \"auto\"";
+}
+const char* expected(const std::vector<DpOverride>&) {
+  return "a list such as [{unit = \"layers.*\", zero = \"zero1\"}] with the words of the keys of "
+         "those names";
 }
 const char* expected(const Switch&) { return "true, false, a whole number or a word"; }
 

@@ -31,7 +31,7 @@ struct EnumWords<Decay> {
 };
 template <>
 struct EnumWords<Dtype> {
-  static constexpr std::array kWords{"fp32", "fp64", "bf16"};
+  static constexpr std::array kWords{"fp32", "fp64", "bf16", "fp16"};
 };
 template <>
 struct EnumWords<NonFinite> {
@@ -43,7 +43,7 @@ struct EnumWords<Zero> {
 };
 template <>
 struct EnumWords<DtypeOrAuto> {
-  static constexpr std::array kWords{"auto", "fp32", "fp64", "bf16"};
+  static constexpr std::array kWords{"auto", "fp32", "fp64", "bf16", "fp16"};
 };
 template <>
 struct EnumWords<DpLayout> {
@@ -128,6 +128,7 @@ bool read_value(const Json& json, SaveInterval& out);
 bool read_value(const Json& json, std::optional<std::int64_t>& out);
 bool read_value(const Json& json, std::optional<Bytes>& out);
 bool read_value(const Json& json, Switch& out);
+bool read_value(const Json& json, std::vector<DpOverride>& out);
 
 /// The canonical form: reading it gives the same value. Written to recipe.resolved.toml and hashed.
 Json write_value(bool value);
@@ -143,6 +144,7 @@ Json write_value(SaveInterval value);
 Json write_value(const std::optional<std::int64_t>& value);
 Json write_value(const std::optional<Bytes>& value);
 Json write_value(const Switch& value);
+Json write_value(const std::vector<DpOverride>& value);
 
 /// What a wrong value should have been: "a whole number", "a size with unit, such as \"64MiB\"".
 const char* expected(const bool&);
@@ -158,6 +160,7 @@ const char* expected(const SaveInterval&);
 const char* expected(const std::optional<std::int64_t>&);
 const char* expected(const std::optional<Bytes>&);
 const char* expected(const Switch&);
+const char* expected(const std::vector<DpOverride>&);
 
 /// The value as a number, to compare with a range; nothing for types without an order.
 std::optional<double> as_number(const Json& canonical);

@@ -21,6 +21,7 @@ struct WordAlias {
 /// Values that recipes of torchtitan carry under names Sextant shares.
 constexpr WordAlias kWordAliases[] = {
     {"training.dtype", "bfloat16", "bf16"},
+    {"training.dtype", "float16", "fp16"},
     {"training.dtype", "float32", "fp32"},
     {"optimizer.name", "AdamW", "adamw"},
 };
@@ -40,6 +41,22 @@ Json meant_value(const KeySpec& key, const Setting& setting) {
   const bool typed = setting.raw.empty() || setting.value.is_string() || setting.value.is_array();
   if (key.raw_text && !typed) return setting.raw;
   return setting.value;
+}
+
+/// The value as TOML writes it: as JSON does, but for tables.
+std::string toml_text(const Json& value) {
+  if (value.is_array()) {
+    std::string text;
+    for (const Json& item : value) text += (text.empty() ? "" : ",") + toml_text(item);
+    return "[" + text + "]";
+  }
+  if (value.is_object()) {
+    std::string text;
+    for (const auto& [name, item] : value.items())
+      text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", name, toml_text(item));
+    return "{" + text + "}";
+  }
+  return value.dump();
 }
 
 std::string place(const Setting& setting) {
@@ -246,7 +263,7 @@ std::string ResolvedRecipe::to_toml() const {
       const std::string name = key.name.substr(group.size() + 1);
       const std::string line = unset_.contains(key.name)
                                    ? fmt::format("# {} is not set", name)
-                                   : fmt::format("{} = {}", name, key.read(recipe_).dump());
+                                   : fmt::format("{} = {}", name, toml_text(key.read(recipe_)));
       text += unset_.contains(key.name) ? line + "\n"
                                         : fmt::format("{:<40}  # {}\n", line, source(key.name));
     }

@@ -178,6 +178,39 @@ TEST(RecipeSets, BareStringsAndTypedValues) {
   EXPECT_FALSE(loaded.recipe->metrics.jsonl);
 }
 
+TEST_F(RecipeFiles, UnitsMayDiffer) {
+  const std::string path = write("units.toml",
+                                 "[[parallelism.dp.overrides]]\n"
+                                 "unit = \"tok_embeddings\"\nzero = \"zero1\"\n"
+                                 "[[parallelism.dp.overrides]]\n"
+                                 "unit = \"layers.*\"\nreshard_after_forward = 2\n"
+                                 "param_dtype = \"bf16\"\ncast_inputs = false\n");
+  const LoadedRecipe loaded = load_recipe({.path = path});
+  ASSERT_TRUE(loaded.faults.empty()) << all(loaded);
+  const std::vector<DpOverride>& units = loaded.recipe->parallelism.dp.overrides;
+  ASSERT_EQ(units.size(), 2U);
+  EXPECT_EQ(units[0], (DpOverride{.unit = "tok_embeddings", .zero = Zero::kZero1}));
+  EXPECT_EQ(units[1].param_dtype, DtypeOrAuto::kBf16);
+  EXPECT_EQ(units[1].reshard_after_forward->text, "2");
+  EXPECT_EQ(units[1].cast_inputs, false);
+  const LoadedRecipe again = load_recipe({.path = write("resolved.toml", loaded.recipe.to_toml())});
+  ASSERT_TRUE(again.faults.empty()) << all(again);
+  EXPECT_EQ(again.recipe->parallelism.dp.overrides, units);
+  EXPECT_EQ(again.recipe.fingerprint(), loaded.recipe.fingerprint());
+  for (const char* wrong :
+       {"[{zero = \"ddp\"}]", "[{unit = \"a\", zero = \"zero9\"}]", "[{unit = \"a\", size = 3}]",
+        "[{unit = \"\"}]", "[3]", "{unit = \"a\"}",
+        "[{unit = \"a\", reshard_after_forward = \"soon\"}]"}) {
+    const LoadedRecipe bad = load_recipe({.sets = {{"parallelism.dp.overrides", wrong}}});
+    ASSERT_EQ(bad.faults.size(), 1U) << wrong;
+    EXPECT_EQ(bad.faults[0].number, 2) << wrong;
+  }
+  const LoadedRecipe typed = load_recipe(
+      {.sets = {{"parallelism.dp.overrides", "[{unit = \"layers.0\", wire = \"a2a_fp32\"}]"}}});
+  ASSERT_TRUE(typed.faults.empty()) << all(typed);
+  EXPECT_EQ(typed.recipe->parallelism.dp.overrides.at(0).wire, DpWire::kA2aFp32);
+}
+
 TEST(RecipeSets, TorchtitanNamesAreMappedAndNoted) {
   const LoadedRecipe loaded =
       load_recipe({.sets = {{"training.max_norm", "2.5"},
@@ -230,6 +263,7 @@ TEST(RecipeRules, JoinedKeysAreChecked) {
       {4, {{"training.tokens", "12345678"}}},
       {4, {{"model.preset", "gpt2-124m"}}},
       {3, {{"parallelism.zero", "zero3"}}},
+      {3, {{"training.loss_scale.min", "1e6"}}},
   };
   for (const Case& one : cases) {
     const LoadedRecipe loaded = load_recipe({.preset = "tiny", .sets = one.sets});

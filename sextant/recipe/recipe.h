@@ -17,11 +17,11 @@ namespace sx {
 /// into a number (say a vocabulary size before the tokenizer is read).
 
 enum class Decay { kCosine, kLinear, kSqrt, kConstant };
-enum class Dtype { kFp32, kFp64, kBf16 };
+enum class Dtype { kFp32, kFp64, kBf16, kFp16 };
 enum class NonFinite { kHalt, kSkip };
 enum class ThreadsProgress { kWait, kThread };
 enum class Zero { kDdp, kZero1, kZero2, kFsdp1, kFsdp2 };
-enum class DtypeOrAuto { kAuto, kFp32, kFp64, kBf16 };
+enum class DtypeOrAuto { kAuto, kFp32, kFp64, kBf16, kFp16 };
 enum class DpLayout { kAuto, kBucket, kBucketPlain, kFlat, kPerParam, kBlock, kTensor };
 enum class DpOrder { kAuto, kFlat, kNested };
 enum class DpAccumulate { kAuto, kLocal, kReduced };
@@ -104,6 +104,16 @@ struct LrSchedulerKeys {
   double stable_ratio = 0;  ///< > 0: warm-up, constant for this share of the steps, then decay
 };
 
+/// Scale of the loss with dtype fp16 (sextant/shard/grad_scaler.h).
+struct LossScaleKeys {
+  double initial = 65536;
+  double min = 1;
+  double growth = 2;
+  double backoff = 0.5;
+  std::int64_t growth_interval = 2000;
+  std::int64_t hysteresis = 1;
+};
+
 struct TrainingKeys {
   std::int64_t steps = 0;   ///< resolved from `tokens` when that is given instead
   std::int64_t tokens = 0;  ///< resolved: steps * global_batch_size * seq_len
@@ -114,6 +124,7 @@ struct TrainingKeys {
   Dtype dtype = Dtype::kFp32;
   DtypeOrAuto param_dtype = DtypeOrAuto::kAuto;   ///< auto: fp32, fp64 when dtype is fp64
   DtypeOrAuto reduce_dtype = DtypeOrAuto::kAuto;  ///< auto: that of the main gradients
+  LossScaleKeys loss_scale;
   NonFinite nonfinite = NonFinite::kHalt;
   std::int64_t max_skip_steps = 0;
 };
@@ -124,6 +135,19 @@ struct Switch {
   friend bool operator==(const Switch&, const Switch&) = default;
 };
 
+/// What differs for units whose name matches `unit`; empty fields are those of the whole model.
+struct DpOverride {
+  std::string unit;  ///< shell pattern, "layers.*"; "root" is the root
+  std::optional<Zero> zero;
+  std::optional<DpLayout> layout;
+  std::optional<Switch> reshard_after_forward;
+  std::optional<DpAccumulate> accumulate;
+  std::optional<DtypeOrAuto> param_dtype, reduce_dtype, main_dtype, output_dtype;
+  std::optional<bool> cast_inputs;
+  std::optional<DpWire> wire;
+  friend bool operator==(const DpOverride&, const DpOverride&) = default;
+};
+
 /// The engine's choices (sextant/dp/policy.h).
 struct DpKeys {
   DpLayout layout = DpLayout::kAuto;
@@ -131,6 +155,8 @@ struct DpKeys {
   DpAccumulate accumulate = DpAccumulate::kAuto;
   DpGradScale grad_scale = DpGradScale::kOne;
   DtypeOrAuto main_dtype = DtypeOrAuto::kAuto;
+  DtypeOrAuto output_dtype = DtypeOrAuto::kAuto;  ///< auto: as computed
+  bool cast_inputs = true;
   DpUnused unused = DpUnused::kZero;
   DpTie tie = DpTie::kError;
   std::optional<Bytes> prefetch_bytes;  ///< empty = two units
@@ -143,6 +169,7 @@ struct DpKeys {
   DpWire wire = DpWire::kReduceDtype;
   bool separate_comms = true;
   DpCompat compat = DpCompat::kSextant;
+  std::vector<DpOverride> overrides;
 };
 
 struct ParallelismKeys {

@@ -290,6 +290,14 @@ void RecipeBuilder::resolve_rest(const RecipeSources& sources) {
     fault(3, fmt::format("data.split = \"{}\" is no split", all.data.split), "data.split",
           "three weights, training, validation, test, such as \"969,30,1\"");
   }
+  const LossScaleKeys& loss_scale = all.training.loss_scale;
+  if (loss_scale.initial < loss_scale.min) {
+    fault(3,
+          fmt::format("training.loss_scale.initial = {} is below training.loss_scale.min = {}",
+                      loss_scale.initial, loss_scale.min),
+          "training.loss_scale.initial", "the scale never falls below its minimum",
+          fmt::format("--set training.loss_scale.min={}", loss_scale.initial));
+  }
   if (all.comm.transport == TransportKind::kSolo && all.parallelism.data_ranks() > 1) {
     fault(10,
           fmt::format("comm.transport = \"solo\" has one rank, parallelism asks for {}",

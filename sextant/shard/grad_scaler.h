@@ -23,6 +23,7 @@ class GradScaler {
  public:
   explicit GradScaler(GradScalerOptions options = {});
   double scale() const { return scale_; }
+  bool at_minimum() const { return scale_ <= options_.min_scale; }
   /// After a step: `finite` as all ranks agreed. Returns whether the step may be applied.
   bool update(bool finite);
 

@@ -17,6 +17,7 @@ std::optional<c10::ScalarType> dtype_of(DtypeOrAuto dtype) {
     case DtypeOrAuto::kFp32: return c10::kFloat;
     case DtypeOrAuto::kFp64: return c10::kDouble;
     case DtypeOrAuto::kBf16: return c10::kBFloat16;
+    case DtypeOrAuto::kFp16: return c10::kHalf;
   }
   return std::nullopt;
 }
@@ -52,13 +53,42 @@ std::int64_t bytes_to_keep(const Recipe& recipe) {
   return pages * page / 2 / std::max<std::int64_t>(1, recipe.parallelism.data_ranks());
 }
 
-Reshard reshard_of(const Recipe& recipe) {
-  const std::string& text = recipe.parallelism.reshard_after_forward.text;
+Reshard reshard_of(const Recipe& recipe, const Switch& value) {
+  const std::string& text = value.text;
   if (text == "auto") return {};
   if (text == "true") return {.kind = Reshard::Kind::kAlways};
   if (text == "false") return {.kind = Reshard::Kind::kNever};
   if (text == "fits") return {.kind = Reshard::Kind::kFits, .keep_bytes = bytes_to_keep(recipe)};
   return {.kind = Reshard::Kind::kKeepShard, .ways = std::stoll(text)};
+}
+
+Accumulate accumulate_of(DpAccumulate accumulate) {
+  switch (accumulate) {
+    case DpAccumulate::kAuto: return Accumulate::kAuto;
+    case DpAccumulate::kLocal: return Accumulate::kLocal;
+    case DpAccumulate::kReduced: return Accumulate::kReduced;
+  }
+  return Accumulate::kAuto;
+}
+
+ReduceWire wire_of(DpWire wire) {
+  return wire == DpWire::kA2aFp32 ? ReduceWire::kA2aFp32 : ReduceWire::kReduceDtype;
+}
+
+UnitOverride override_of(const Recipe& recipe, const DpOverride& given) {
+  UnitOverride unit{.pattern = given.unit};
+  if (given.zero) unit.preset = preset_of(*given.zero);
+  if (given.layout) unit.layout = layout_of(*given.layout);
+  if (given.reshard_after_forward)
+    unit.reshard_after_forward = reshard_of(recipe, *given.reshard_after_forward);
+  if (given.accumulate) unit.accumulate = accumulate_of(*given.accumulate);
+  if (given.param_dtype) unit.param_dtype = dtype_of(*given.param_dtype);
+  if (given.reduce_dtype) unit.reduce_dtype = dtype_of(*given.reduce_dtype);
+  if (given.main_dtype) unit.main_dtype = dtype_of(*given.main_dtype);
+  if (given.output_dtype) unit.output_dtype = dtype_of(*given.output_dtype);
+  unit.cast_inputs = given.cast_inputs;
+  if (given.wire) unit.wire = wire_of(*given.wire);
+  return unit;
 }
 
 FoldOrder order_of(const Recipe& recipe) {
@@ -78,11 +108,9 @@ Policy dp_policy(const Recipe& recipe) {
   policy.preset = preset_of(parallelism.zero);
   policy.layout = layout_of(parallelism.dp.layout);
   policy.order = order_of(recipe);
-  policy.accumulate = parallelism.dp.accumulate == DpAccumulate::kLocal     ? Accumulate::kLocal
-                      : parallelism.dp.accumulate == DpAccumulate::kReduced ? Accumulate::kReduced
-                                                                            : Accumulate::kAuto;
+  policy.accumulate = accumulate_of(parallelism.dp.accumulate);
   policy.optimizer_over_replicas = parallelism.optimizer_over_replicas;
-  policy.reshard_after_forward = reshard_of(recipe);
+  policy.reshard_after_forward = reshard_of(recipe, parallelism.reshard_after_forward);
   policy.grad_scale =
       parallelism.dp.grad_scale == DpGradScale::kMean ? GradScale::kMean : GradScale::kOne;
   policy.unused = parallelism.dp.unused == DpUnused::kStrict ? Unused::kStrict
@@ -92,6 +120,8 @@ Policy dp_policy(const Recipe& recipe) {
   policy.param_dtype = dtype_of(recipe.training.param_dtype);
   policy.reduce_dtype = dtype_of(recipe.training.reduce_dtype);
   policy.main_dtype = dtype_of(parallelism.dp.main_dtype);
+  policy.output_dtype = dtype_of(parallelism.dp.output_dtype);
+  policy.cast_inputs = parallelism.dp.cast_inputs;
   policy.prefetch_bytes = parallelism.dp.prefetch_bytes ? parallelism.dp.prefetch_bytes->value : -1;
   policy.unit_cap = parallelism.dp.unit_cap.value;
   policy.bucket_elements = parallelism.dp.bucket_elements.value_or(0);
@@ -102,9 +132,10 @@ Policy dp_policy(const Recipe& recipe) {
                                                                  : LayoutCompat::kSextant;
   policy.overlap_reduce = parallelism.dp.overlap_reduce;
   policy.overlap_param_gather = parallelism.dp.overlap_param_gather;
-  policy.wire =
-      parallelism.dp.wire == DpWire::kA2aFp32 ? ReduceWire::kA2aFp32 : ReduceWire::kReduceDtype;
+  policy.wire = wire_of(parallelism.dp.wire);
   policy.separate_comms = parallelism.dp.separate_comms;
+  for (const DpOverride& unit : parallelism.dp.overrides)
+    policy.overrides.push_back(override_of(recipe, unit));
   return policy;
 }
 

@@ -46,6 +46,7 @@ c10::ScalarType param_dtype(Dtype dtype) {
 DecoderOptions decoder_options(Dtype dtype) {
   DecoderOptions options;
   if (dtype == Dtype::kBf16) options.compute_dtype = c10::kBFloat16;
+  if (dtype == Dtype::kFp16) options.compute_dtype = c10::kHalf;
   return options;
 }
 

@@ -22,8 +22,11 @@ TensorPart part_of(const std::string& name, const OwnedPart& part, const at::Ten
 
 std::vector<TensorPart> ParallelModel::parameters(bool to_write) const {
   std::vector<TensorPart> parts;
-  for (const OwnedPart& part : engine->owned()) {
-    if (!skipped(part, to_write)) parts.push_back(part_of(part.parameter->fqn, part, part.master));
+  for (const auto* own : {&engine->owned(), &engine->frozen()}) {
+    for (const OwnedPart& part : *own) {
+      if (!skipped(part, to_write))
+        parts.push_back(part_of(part.parameter->fqn, part, part.master));
+    }
   }
   return parts;
 }
@@ -77,6 +80,15 @@ ParallelModel parallelize(const ModelShape& shape, RunContext& run) {
                                            .weight_decay = keys.weight_decay,
                                            .decay_norm_and_bias = keys.decay_norm_and_bias},
                               std::move(params));
+  if (recipe.training.dtype == Dtype::kFp16) {
+    const auto& scale = recipe.training.loss_scale;
+    model.scaler.emplace(GradScalerOptions{.initial_scale = scale.initial,
+                                           .min_scale = scale.min,
+                                           .growth_factor = scale.growth,
+                                           .backoff_factor = scale.backoff,
+                                           .growth_interval = scale.growth_interval,
+                                           .hysteresis = scale.hysteresis});
+  }
   return model;
 }
 

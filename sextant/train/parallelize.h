@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "sextant/ckpt/checkpoint.h"
@@ -9,6 +10,7 @@
 #include "sextant/nn/decoder.h"
 #include "sextant/optim/adamw.h"
 #include "sextant/shape/model_shape.h"
+#include "sextant/shard/grad_scaler.h"
 #include "sextant/train/run_context.h"
 
 namespace sx {
@@ -20,9 +22,10 @@ struct ParallelModel {
   std::unique_ptr<DataComms> comms;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<AdamW> optimizer;
+  std::optional<GradScaler> scaler;  ///< with training.dtype "fp16"
 
-  /// This rank's parts of the parameters, in checkpoint order, as views of the masters; empty ones
-  /// too. With `to_write` only those it has to write.
+  /// This rank's parts of the parameters, trainable then frozen, as views of the masters; empty
+  /// ones too. With `to_write` only those it has to write.
   std::vector<TensorPart> parameters(bool to_write = false) const;
   /// "optim.<name>.exp_avg" and ".exp_avg_sq" likewise.
   std::vector<TensorPart> optimizer_state(bool to_write = false) const;

@@ -92,7 +92,7 @@ void RunRecord::write_step(const StepResult& result, const TrainProgress& progre
   if (state_->options.console) {
     StepLine line = step_line_of(row);
     line.nonfinite = result.nonfinite;
-    line.skipped = result.nonfinite;
+    line.skipped = result.nonfinite || result.overflow;
     if (const double rate = row.get("tokens_per_s").value_or(0); rate > 0) {
       const double left =
           static_cast<double>((state_->recipe.training.steps - progress.step) * result.tokens);

@@ -19,12 +19,26 @@ namespace {
                                .next = "sextant ckpt inspect " + checkpoint.path().string()});
 }
 
+/// A checkpoint of a run in another dtype has no loss scale: it begins anew.
+void restore_scaler(const Checkpoint& checkpoint, GradScaler& scaler, const char* rule) {
+  const auto state = checkpoint.state("scaler");
+  if (!state.ok() && state.error().kind == ErrorKind::kNotFound) return;
+  if (!state.ok()) fail_restore(state.error(), checkpoint, 21, rule);
+  try {
+    scaler.restore({state->at("scale").get<double>(), state->at("good_steps").get<std::int64_t>(),
+                    state->at("bad_steps_left").get<std::int64_t>()});
+  } catch (const nlohmann::json::exception& e) {
+    fail_restore({ErrorKind::kCorrupt, e.what(), "state/scaler.json"}, checkpoint, 21, rule);
+  }
+}
+
 }  // namespace
 
-void TrainProgress::add_step(std::int64_t step_tokens, bool skipped) {
+void TrainProgress::add_step(std::int64_t step_tokens, bool skipped, bool overflow) {
   ++step;
   tokens += step_tokens;
-  skipped_steps += skipped ? 1 : 0;
+  skipped_steps += skipped || overflow ? 1 : 0;
+  if (overflow) return;
   skipped_in_row = skipped ? skipped_in_row + 1 : 0;
 }
 
@@ -46,6 +60,12 @@ CheckpointContent make_snapshot(ParallelModel& model, const Loader& loader,
                                {"skipped_steps", progress.skipped_steps},
                                {"skipped_in_row", progress.skipped_in_row},
                                {"optimizer_steps", model.optimizer->num_steps()}};
+  if (model.scaler) {
+    const GradScaler::State state = model.scaler->state();
+    content.states["scaler"] = {{"scale", state.scale},
+                                {"good_steps", state.good_steps},
+                                {"bad_steps_left", state.bad_steps_left}};
+  }
   content.files = files;
   return content;
 }
@@ -58,6 +78,7 @@ TrainProgress restore_snapshot(const Checkpoint& checkpoint, ParallelModel& mode
   const auto moments = checkpoint.load_parts(model.optimizer_state(), "optim.");
   if (!moments.ok()) fail_restore(moments.error(), checkpoint, 21, names_rule);
 
+  if (model.scaler) restore_scaler(checkpoint, *model.scaler, names_rule);
   const auto loader_json = checkpoint.state("loader");
   if (!loader_json.ok()) fail_restore(loader_json.error(), checkpoint, 21, names_rule);
   const auto loader_state = LoaderState::from_json(*loader_json);

@@ -18,8 +18,9 @@ struct TrainProgress {
   std::int64_t skipped_steps = 0;   ///< in all
   std::int64_t skipped_in_row = 0;  ///< since the last step that was not skipped
 
-  /// One step of all ranks together is done.
-  void add_step(std::int64_t step_tokens, bool skipped);
+  /// One step of all ranks together is done. `overflow`: skipped too, but only because the loss
+  /// scale of fp16 was too large, which says nothing about the run.
+  void add_step(std::int64_t step_tokens, bool skipped, bool overflow = false);
   friend bool operator==(const TrainProgress&, const TrainProgress&) = default;
 };
 

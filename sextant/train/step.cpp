@@ -109,6 +109,30 @@ double fold_in_batch_order(Communicator& world, const std::vector<double>& per_m
   return sum;
 }
 
+namespace {
+
+/// The norm, whether the step may be applied, and the gradients as the optimizer takes them.
+void judge_and_clip(const RunContext& run, ParallelModel& model, StepResult& result) {
+  const GradNorm norm = model.engine->step_sums().norm;
+  result.grad_norm = norm.norm / result.loss_scale;
+  const bool finite = norm.finite && std::isfinite(result.loss);
+  result.nonfinite = !finite;
+  if (model.scaler) {
+    result.overflow = !norm.finite && std::isfinite(result.loss) && !model.scaler->at_minimum();
+    result.nonfinite = !finite && !result.overflow;
+    model.scaler->update(finite);
+  }
+  if (!finite) return;
+  if (result.loss_scale == 1.0) {
+    model.engine->clip(norm.norm, run.recipe.training.grad_clip);
+  } else {
+    model.engine->scale_grads(clip_coefficient(result.grad_norm, run.recipe.training.grad_clip) /
+                              result.loss_scale);
+  }
+}
+
+}  // namespace
+
 StepResult train_step(RunContext& run, ParallelModel& model, Loader& loader, std::int64_t step,
                       double lr, StepWishes wishes) {
   run.recorder.begin_step(step);
@@ -120,6 +144,8 @@ StepResult train_step(RunContext& run, ParallelModel& model, Loader& loader, std
   result.tokens = header.tokens;
   result.wishes = header.wishes;
   const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(header.loss_tokens, 1));
+  result.loss_scale = model.scaler ? model.scaler->scale() : 1.0;
+  const double backward_scale = scale * result.loss_scale;
 
   model.engine->begin_step();
   std::vector<double> loss_sums;
@@ -129,11 +155,12 @@ StepResult train_step(RunContext& run, ParallelModel& model, Loader& loader, std
     model.engine->begin_microbatch(i + 1 == microbatches.size());
     {
       auto span = run.recorder.span(StepPhase::kForward);
-      loss = model.decoder->loss_sum(m.input, m.targets_BS, m.loss_mask_BS);
+      loss = model.decoder->loss_sum(m.input, m.targets_BS, m.loss_mask_BS,
+                                     model.scaler ? backward_scale : 1.0);
       loss_sums.push_back(loss.item<double>());
     }
     auto span = run.recorder.span(StepPhase::kBackward);
-    model.engine->backward(loss, scale);
+    model.engine->backward(loss, backward_scale);
   }
   {
     auto span = run.recorder.span(StepPhase::kGradSync);
@@ -143,12 +170,9 @@ StepResult train_step(RunContext& run, ParallelModel& model, Loader& loader, std
 
   {
     auto span = run.recorder.span(StepPhase::kClip);
-    const GradNorm norm = model.engine->step_sums().norm;
-    result.grad_norm = norm.norm;
-    result.nonfinite = !norm.finite || !std::isfinite(result.loss);
-    if (!result.nonfinite) model.engine->clip(norm.norm, run.recipe.training.grad_clip);
+    judge_and_clip(run, model, result);
   }
-  if (!result.nonfinite) {
+  if (!result.nonfinite && !result.overflow) {
     auto span = run.recorder.span(StepPhase::kOptimizer);
     model.update(lr);
   }

@@ -34,7 +34,10 @@ struct StepResult {
   std::int64_t loss_tokens = 0;  ///< of the global batch
   std::int64_t tokens = 0;       ///< input tokens of the global batch
   bool nonfinite = false;        ///< loss or gradient is not finite: the optimizer did not step
-  StepWishes wishes;             ///< of all ranks together
+  bool overflow = false;  ///< the gradient left fp16's range under a loss scale that can still
+                          ///< shrink: no step either, but no fault
+  double loss_scale = 1;  ///< of this step
+  StepWishes wishes;      ///< of all ranks together
 };
 
 /// One optimizer step on this rank: its microbatches forward and backward, gradients summed over

@@ -277,7 +277,11 @@ class RankTrainer {
                             .save = run_.world.coord() == 0 && save_clock_.due(step)};
     StepResult result =
         train_step(run_, model_, *loader_, step, plan_.schedule.at(progress_.step), wishes);
-    progress_.add_step(result.tokens, result.nonfinite);
+    progress_.add_step(result.tokens, result.nonfinite, result.overflow);
+    if (result.overflow && run_.world.coord() == 0) {
+      SX_LOG(kInfo, "numeric.overflow", "step", step, "loss_scale", result.loss_scale, "next",
+             model_.scaler->scale());
+    }
     if (result.nonfinite) {
       const TrainingKeys& keys = plan_.recipe.training;
       if (keys.nonfinite == NonFinite::kHalt) fail_nonfinite(result, step, 0);

@@ -155,6 +155,47 @@ class TrainCommand(unittest.TestCase):
                 os.truncate(weights_file, 100)
         self.fails(3, "SX3-005", *train_command(out)[2:])
 
+    def test_fp16_learns_like_fp32_and_goes_on_with_its_loss_scale(self):
+        cut = ["--parallelism.dp_shard=2", "--parallelism.dp_replicate=1"]
+        wide, narrow = self.out("fp32"), self.out("fp16")
+        subprocess.run(train_command(wide, *cut, steps=12), check=True)
+        subprocess.run(train_command(narrow, *cut, "--training.dtype=fp16", steps=12), check=True)
+        for step, row in losses(wide).items():
+            self.assertAlmostEqual(losses(narrow)[step][0], row[0], delta=0.002)
+        # From a scale that is too large: the first steps are left out.
+        fp16 = [*cut, "--training.dtype=fp16", "--training.loss_scale.initial=4194304",
+                "--training.loss_scale.growth_interval=7"]
+        whole, parted = self.out("fp16_whole"), self.out("fp16_parted")
+        subprocess.run(train_command(whole, *fp16, steps=20), check=True)
+        with open(os.path.join(whole, "log", "rank-00000.jsonl")) as file:
+            overflows = [row for row in map(json.loads, file) if row["event"] == "numeric.overflow"]
+        self.assertTrue(overflows)
+        self.assertEqual(overflows[0]["next"], overflows[0]["loss_scale"] / 2)
+        with open(os.path.join(whole, "summary.json")) as file:
+            self.assertEqual(json.load(file)["skipped_steps"], len(overflows))
+        with open(os.path.join(whole, "ckpt", "step-0000020", "state", "scaler.json")) as file:
+            scaler = json.load(file)
+        self.assertLess(scaler["scale"], 4194304)
+        subprocess.run(train_command(parted, *fp16, steps=20), check=True)
+        shutil.rmtree(os.path.join(parted, "ckpt", "step-0000020"))
+        os.remove(os.path.join(parted, "ckpt", "latest"))
+        subprocess.run(train_command(parted, *fp16, steps=20), check=True)
+        self.assertEqual(self.events(parted), [15])
+        self.assertEqual(weights(parted, 20), weights(whole, 20))
+        with open(os.path.join(parted, "ckpt", "step-0000020", "state", "scaler.json")) as file:
+            self.assertEqual(json.load(file), scaler)
+        # A scale that may not shrink: the overflow is the run's fault.
+        self.fails(7, "SX7-001", *train_command(self.out("fp16_stuck"), *fp16, "--training.loss_scale.min=4194304",
+                                                steps=5)[2:])
+
+    def test_units_may_differ(self):
+        out, same = self.out("units"), self.out("units_same")
+        cut = ["--parallelism.dp_shard=2", "--parallelism.dp_replicate=1", "--training.dtype=fp64"]
+        units = '[{unit="tok_embeddings", zero="zero1"}, {unit="layers.0", reshard_after_forward=false}]'
+        subprocess.run(train_command(out, *cut, "--parallelism.dp.overrides=" + units, steps=4), check=True)
+        subprocess.run(train_command(same, *cut, "--parallelism.dp.accumulate=reduced", steps=4), check=True)
+        self.assertEqual([row[:2] for row in losses(out).values()], [row[:2] for row in losses(same).values()])
+
     def test_not_finite_loss_stops_with_exit_7(self):
         out = self.out("numeric")
         self.fails(7, "SX7-001", "--preset", "debug", "--out", out, "--quiet", "--optimizer.lr=1e30",
