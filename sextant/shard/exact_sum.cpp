@@ -29,8 +29,10 @@ struct Slices {
   double high = 0.0, middle = 0.0, low = 0.0, left = 0.0;
 };
 
-// The widest vectors of the machine at hand; IEEE operations, so the same values on all.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+// The widest vectors of the machine at hand; IEEE operations, so the same values on all. The choice
+// is made while the program is being loaded, too early for an instrumented function.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define SX_WIDE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define SX_WIDE

@@ -83,13 +83,25 @@ void RankState::wait_for(ThreadOperation& operation) {
     const std::chrono::duration<double> waited = Clock::now() - start;
     check_peers_are_there(operation, Seconds{waited.count()});
     if (operation.done()) return;
-    if (waited >= limit) {
-      fail(operation, DistFault::kTimeout,
-           fmt::format("rank {} waited {:.3g} s for rank {} to join", global_rank_, waited.count(),
-                       fmt::join(operation.missing_ranks(), ", ")),
-           Seconds{waited.count()});
+    auto left = limit - waited;
+    if (left.count() <= 0) {
+      const std::vector<std::int64_t> missing = operation.missing_ranks();
+      if (!missing.empty()) {
+        fail(operation, DistFault::kTimeout,
+             fmt::format("rank {} waited {:.3g} s for rank {} to join", global_rank_,
+                         waited.count(), fmt::join(missing, ", ")),
+             Seconds{waited.count()});
+      }
+      // The last one came just now. What is left is work, which gets the same time once more.
+      left += limit;
+      if (left.count() <= 0) {
+        fail(operation, DistFault::kTimeout,
+             fmt::format("rank {} waited {:.3g} s for a call that all ranks have joined",
+                         global_rank_, waited.count()),
+             Seconds{waited.count()});
+      }
     }
-    sleep(operation, seen, std::chrono::duration_cast<std::chrono::nanoseconds>(limit - waited),
+    sleep(operation, seen, std::chrono::duration_cast<std::chrono::nanoseconds>(left),
           Seconds{waited.count()});
   }
 }
