@@ -15,16 +15,19 @@
 namespace sx {
 namespace {
 
-SplitFamily split_of(const Invocation& invocation) {
+SplitRule split_of(const Invocation& invocation) {
   const std::string& pattern = invocation.recipe->tokenizer.pattern;
   if (pattern == "auto") return SplitFamily::kCl100k;
   if (const auto family = parse_split_family(pattern)) return *family;
-  if (const auto family = family_of_pattern(pattern)) return *family;
-  throw ConfigError(Diagnostic{.number = 3,
-                               .what = fmt::format("tokenizer.pattern = {} is not known", pattern),
-                               .where = invocation.recipe.source("tokenizer.pattern"),
-                               .rule = "one of auto (= cl100k), none, r50k, gpt2, cl100k, o200k",
-                               .next = "--set tokenizer.pattern=cl100k"});
+  auto rule = SplitRule::from_pattern(pattern);
+  if (rule.ok()) return std::move(rule).value();
+  throw ConfigError(Diagnostic{
+      .number = 3,
+      .what = fmt::format("tokenizer.pattern = {}: {}", pattern, rule.error().message),
+      .where = invocation.recipe.source("tokenizer.pattern"),
+      .rule = "auto (= cl100k), none, r50k, gpt2, cl100k, llama3, o200k, qwen2, or a pattern "
+              "that PCRE2 takes",
+      .next = "--set tokenizer.pattern=cl100k"});
 }
 
 // Half of the memory that is free now; the counts beyond it go to disk.
@@ -106,11 +109,11 @@ int tokenize_train(const Invocation& invocation) {
   }
   VocabTrainingOptions options = options_of(invocation);
   if (invocation.dry_run) {
-    print_result(
-        fmt::format("would train {} tokens (split {}) from {} files and write vocab.tiktoken, "
-                    "vocab.json, tokenizer.json, "
-                    "train.json\n",
-                    options.bpe.vocab_size, to_string(options.bpe.split), options.inputs.size()));
+    print_result(fmt::format(
+        "would train {} tokens (split {}) from {} files and write vocab.tiktoken, "
+        "vocab.json, tokenizer.json, "
+        "train.json\n",
+        options.bpe.vocab_size, to_string(options.bpe.split.family()), options.inputs.size()));
     return 0;
   }
   const OpenedRun run = open_run(invocation, Resume::kIfSame);

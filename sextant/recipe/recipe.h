@@ -229,7 +229,7 @@ struct TokenizerKeys {
   std::string pattern = "auto";
   SpecialTokens special = SpecialTokens::kText;
   InvalidBytes invalid = InvalidBytes::kBytes;
-  std::int64_t cache_slots = 65536;
+  std::int64_t cache_slots = 1 << 20;
   std::optional<Bytes> train_memory;  ///< empty = half of the free memory
   std::int64_t vocab_size = 0;        ///< for `tokenize train`; 0 = must be given
   std::int64_t min_frequency = 2;

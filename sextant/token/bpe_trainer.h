@@ -28,7 +28,7 @@ struct BpeTrainerOptions {
   std::size_t vocab_size = 32768;  ///< all tokens: 256 bytes, merges and special tokens
   std::uint64_t min_frequency = 2;
   std::size_t max_token_length = 128;  ///< bytes; a longer result is not formed
-  SplitFamily split = SplitFamily::kCl100k;
+  SplitRule split = SplitFamily::kCl100k;
   std::vector<std::string> specials = {"<|endoftext|>"};  ///< ids after all others, in this order
   TieRule tie = TieRule::kSmallestIds;
 };

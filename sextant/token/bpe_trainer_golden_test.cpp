@@ -41,7 +41,7 @@ std::string tokens_hash(const Vocab& vocab) {
 BpeTrainer train(const BpeTrainerOptions& options, const std::string& text, std::size_t threads) {
   PieceCounter counter(options.split, options.specials);
   ThreadPool pool(threads);
-  counter.add(std::vector<std::string>{text}, pool);
+  EXPECT_TRUE(counter.add(std::vector<std::string>{text}, pool).ok());
   BpeTrainer trainer(options, counter.take_sorted());
   while (trainer.step()) {
   }

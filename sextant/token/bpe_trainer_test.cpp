@@ -27,7 +27,7 @@ std::vector<PieceCount> count_pieces(const std::vector<std::string>& texts,
                                      std::size_t threads = 1) {
   PieceCounter counter(split);
   ThreadPool pool(threads);
-  counter.add(texts, pool);
+  EXPECT_TRUE(counter.add(texts, pool).ok());
   return counter.take_sorted();
 }
 
@@ -181,9 +181,9 @@ TEST(BpeTrainer, WeightTwoIsTheCorpusTwice) {
   PieceCounter twice(SplitFamily::kCl100k), weighted(SplitFamily::kCl100k);
   ThreadPool pool(2);
   const std::vector<std::string> text = {"one two  three, one two\n"};
-  twice.add(text, pool);
-  twice.add(text, pool);
-  weighted.add(text, pool, 2);
+  ASSERT_TRUE(twice.add(text, pool).ok());
+  ASSERT_TRUE(twice.add(text, pool).ok());
+  ASSERT_TRUE(weighted.add(text, pool, 2).ok());
   EXPECT_EQ(twice.take_sorted(), weighted.take_sorted());
 }
 
@@ -263,7 +263,8 @@ TEST(PieceCounter, ThreadsAndBatchesChangeNothing) {
   EXPECT_EQ(count_pieces(texts, SplitFamily::kR50k, 4), one);
   PieceCounter counter(SplitFamily::kR50k);
   ThreadPool pool(2);
-  for (const std::string& text : texts) counter.add(std::vector<std::string>{text}, pool);
+  for (const std::string& text : texts)
+    ASSERT_TRUE(counter.add(std::vector<std::string>{text}, pool).ok());
   EXPECT_GT(counter.memory_bytes(), counter.unique());
   EXPECT_EQ(counter.take_sorted(), one);
   EXPECT_EQ(counter.unique(), 0u);

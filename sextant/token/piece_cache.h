@@ -14,24 +14,22 @@
 
 namespace sx {
 
-/// Remembers the ids of pieces of at most 15 bytes with at most 3 ids: two places of 32 bytes to a
-/// cache line, the newer first. Never changes a result. One per thread.
+/// Remembers the ids of pieces of at most 15 bytes: two places of 32 bytes to a cache line, the
+/// newer first; up to 3 ids lie in the place, more in a store beside it. Starts small and doubles
+/// while new pieces come, up to the number of slots it was given. Never changes a result. One per
+/// thread.
 class PieceCache {
  public:
-  static constexpr std::size_t kMaxIds = 3;
+  static constexpr std::size_t kInline = 3;
+  static constexpr std::size_t kFirstSlots = 16384;
   struct Slot {
-    PieceKey key;  // all zero = free
-    TokenId ids[kMaxIds] = {};
+    PieceKey key;               // all zero = free
+    TokenId ids[kInline] = {};  // with more than kInline ids: ids[0] is their place in the store
     std::uint32_t count = 0;
   };
 
-  /// `slots` is rounded up to a power of two, at least 2; 0 = no cache.
-  explicit PieceCache(std::size_t slots) {
-    if (slots == 0) return;
-    const std::size_t lines = std::bit_ceil(std::max<std::size_t>(slots, 2)) / 2;
-    lines_ = std::vector<Line>(lines);
-    mask_ = lines - 1;
-  }
+  /// `max_slots` is rounded up to a power of two, at least 2; 0 = no cache.
+  explicit PieceCache(std::size_t max_slots);
 
   bool empty() const { return lines_.empty(); }
   void prefetch(std::uint64_t hash) const { __builtin_prefetch(&lines_[hash & mask_]); }
@@ -42,26 +40,30 @@ class PieceCache {
     if (line.slots[1].key == key) return &line.slots[1];
     return nullptr;
   }
-  /// `ids` has 1 to kMaxIds elements.
-  void put(const PieceKey& key, std::uint64_t hash, std::span<const TokenId> ids) {
-    Line& line = lines_[hash & mask_];
-    line.slots[1] = line.slots[0];
-    Slot& slot = line.slots[0];
-    slot.key = key;
-    slot.count = static_cast<std::uint32_t>(ids.size());
-    std::copy(ids.begin(), ids.end(), slot.ids);
+  /// Ids of a slot that `find` gave.
+  std::span<const TokenId> ids(const Slot& slot) const {
+    return {slot.count <= kInline ? slot.ids : store_.data() + slot.ids[0], slot.count};
   }
+  /// Remembers 1 to 15 ids.
+  void put(const PieceKey& key, std::uint64_t hash, std::span<const TokenId> ids);
+  std::size_t slots() const { return lines_.size() * 2; }
 
  private:
   struct alignas(64) Line {
     Slot slots[2];
   };
+  void resize(std::size_t lines);
+  void place(const Slot& slot, std::uint64_t hash);
+
   std::vector<Line> lines_;
   std::uint64_t mask_ = 0;
+  std::size_t max_lines_ = 0;
+  std::size_t used_ = 0;  // slots that are not free
+  std::vector<TokenId> store_;
 };
 
-/// Remembers the ids of longer pieces, and of short ones with more ids. Forgets everything when its
-/// store is full. Never changes a result. One per thread.
+/// Remembers the ids of longer pieces. Forgets everything when its store is full, and doubles then
+/// up to the number of slots it was given. Never changes a result. One per thread.
 class LongPieceCache {
  public:
   static constexpr std::size_t kMaxBytes = 255;
@@ -83,6 +85,7 @@ class LongPieceCache {
   };
   std::vector<Slot> slots_;
   std::vector<TokenId> store_;
+  std::size_t max_slots_ = 0;
   std::size_t store_limit_ = 0;
 };
 

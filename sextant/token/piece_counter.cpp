@@ -1,7 +1,9 @@
 #include "sextant/token/piece_counter.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <optional>
 #include <queue>
 
 #include "sextant/base/fs.h"
@@ -69,79 +71,138 @@ class RunCursor {
 
 }  // namespace
 
-PieceCounter::PieceCounter(SplitFamily split, const std::vector<std::string>& specials)
-    : split_(split), shards_(kShards) {
+void PieceTable::add(std::string_view piece, std::uint64_t count) {
+  if (piece.size() <= PieceKey::kMaxBytes) {
+    if (!piece.empty()) add_key(piece_key(piece), count);
+    return;
+  }
+  const auto at = long_.find(piece);
+  if (at != long_.end()) {
+    at->second += count;
+    return;
+  }
+  long_.emplace(piece, count);
+  long_bytes_ += piece.size();
+}
+
+void PieceTable::add_key(const PieceKey& key, std::uint64_t count) {
+  if ((used_ + 1) * 8 > slots_.size() * 5) grow();
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t slot = key.hash() & mask;; slot = (slot + 1) & mask) {
+    if (slots_[slot].key == key) {
+      slots_[slot].count += count;
+      return;
+    }
+    if (slots_[slot].key == PieceKey{}) {
+      slots_[slot] = {key, count};
+      ++used_;
+      return;
+    }
+  }
+}
+
+void PieceTable::grow() {
+  std::vector<Slot> old = std::move(slots_);
+  slots_ = std::vector<Slot>(std::max<std::size_t>(old.size() * 2, 4096));
+  const std::size_t mask = slots_.size() - 1;
+  for (const Slot& entry : old) {
+    if (entry.key == PieceKey{}) continue;
+    std::size_t slot = entry.key.hash() & mask;
+    while (!(slots_[slot].key == PieceKey{})) slot = (slot + 1) & mask;
+    slots_[slot] = entry;
+  }
+}
+
+void PieceTable::take(PieceTable& other) {
+  for (const Slot& slot : other.slots_) {
+    if (!(slot.key == PieceKey{})) add_key(slot.key, slot.count);
+  }
+  for (const auto& [piece, count] : other.long_) add(piece, count);
+  other = PieceTable();
+}
+
+std::size_t PieceTable::memory_bytes() const {
+  constexpr std::size_t kNode =
+      88;  // string, count, node link, cached hash, bucket, allocator head
+  return slots_.size() * sizeof(Slot) + long_.size() * kNode + long_bytes_;
+}
+
+void PieceTable::drain(std::vector<PieceCount>& out) {
+  for (const Slot& slot : slots_) {
+    if (slot.key == PieceKey{}) continue;
+    char bytes[16];
+    std::memcpy(bytes, &slot.key, 16);
+    out.push_back({std::string(bytes, static_cast<std::size_t>(slot.key.high >> 56)), slot.count});
+  }
+  while (!long_.empty()) {
+    auto node = long_.extract(long_.begin());
+    out.push_back({std::move(node.key()), node.mapped()});
+  }
+  *this = PieceTable();
+}
+
+PieceCounter::PieceCounter(const SplitRule& split, const std::vector<std::string>& specials)
+    : split_(split), tables_(1) {
   std::vector<SpecialToken> wanted;
   for (const std::string& text : specials) wanted.push_back({text, 0});
   specials_ = SpecialScanner(std::move(wanted));
 }
 
-void PieceCounter::count_text(std::string_view text, std::uint64_t weight,
-                              std::vector<Map>& maps) const {
+Result<void> PieceCounter::count_text(std::string_view text, std::uint64_t weight,
+                                      PieceSplitter& splitter, PieceTable& table) const {
   while (!text.empty()) {
     const auto special = specials_.find(text, 0);
     const std::string_view segment = text.substr(0, special ? special->begin : text.size());
-    for (std::size_t pos = 0; pos < segment.size();) {
-      const std::size_t end = split_next(split_, segment, pos);
-      const std::string_view piece = segment.substr(pos, end - pos);
-      bump(maps[shard_of(piece)], piece, weight);
-      pos = end;
-    }
+    SX_TRY_VOID(for_each_piece(splitter, segment,
+                               [&](std::string_view piece) { table.add(piece, weight); }));
     text.remove_prefix(special ? special->end : text.size());
   }
-}
-
-void PieceCounter::bump(Map& map, std::string_view piece, std::uint64_t count) {
-  const auto at = map.find(piece);
-  if (at != map.end()) {
-    at->second += count;
-  } else {
-    map.emplace(std::string(piece), count);
-  }
+  return {};
 }
 
 void PieceCounter::add_piece(std::string_view piece, std::uint64_t count) {
-  bump(shards_[shard_of(piece)], piece, count);
+  tables_[0].add(piece, count);
 }
 
-void PieceCounter::add(std::span<const std::string> texts, ThreadPool& pool, std::uint64_t weight) {
+Result<void> PieceCounter::add(std::span<const std::string> texts, ThreadPool& pool,
+                               std::uint64_t weight) {
   const std::size_t num_ranges = std::min(texts.size(), pool.num_threads() + 1);
-  if (num_ranges == 0) return;
-  std::vector<std::vector<Map>> local(num_ranges, std::vector<Map>(kShards));
+  if (tables_.size() < num_ranges) tables_.resize(num_ranges);
+  std::vector<std::optional<Error>> errors(num_ranges);
+  std::atomic<std::size_t> next{0};
   pool.parallel_for(num_ranges, [&](std::size_t range) {
-    for (std::size_t i = texts.size() * range / num_ranges;
-         i < texts.size() * (range + 1) / num_ranges; ++i) {
-      count_text(texts[i], weight, local[range]);
+    PieceSplitter splitter(split_);
+    for (std::size_t i = next.fetch_add(1); i < texts.size(); i = next.fetch_add(1)) {
+      auto counted = count_text(texts[i], weight, splitter, tables_[range]);
+      if (!counted) errors[range] = counted.error();
     }
   });
-  pool.parallel_for(kShards, [&](std::size_t shard) {
-    for (const std::vector<Map>& maps : local) {
-      for (const auto& [piece, count] : maps[shard]) bump(shards_[shard], piece, count);
-    }
-  });
+  for (std::optional<Error>& error : errors) {
+    if (error) return std::move(*error);
+  }
+  return {};
 }
 
-std::size_t PieceCounter::unique() const {
-  std::size_t total = 0;
-  for (const Map& map : shards_) total += map.size();
-  return total;
+void PieceCounter::merge_tables() {
+  for (std::size_t i = 1; i < tables_.size(); ++i) tables_[0].take(tables_[i]);
+}
+
+std::size_t PieceCounter::unique() {
+  merge_tables();
+  return tables_[0].size();
 }
 
 std::size_t PieceCounter::memory_bytes() const {
-  constexpr std::size_t kNode =
-      sizeof(Map::value_type) + 32;  // node link, cached hash, bucket, allocator head
-  return unique() * kNode;
+  std::size_t bytes = 0;
+  for (const PieceTable& table : tables_) bytes += table.memory_bytes();
+  return bytes;
 }
 
 std::vector<PieceCount> PieceCounter::take_sorted() {
+  merge_tables();
   std::vector<PieceCount> counts;
-  counts.reserve(unique());
-  for (Map& map : shards_) {
-    while (!map.empty()) {
-      auto node = map.extract(map.begin());
-      counts.push_back({std::move(node.key()), node.mapped()});
-    }
-  }
+  counts.reserve(tables_[0].size());
+  tables_[0].drain(counts);
   std::sort(counts.begin(), counts.end(),
             [](const auto& a, const auto& b) { return a.piece < b.piece; });
   return counts;

@@ -32,7 +32,8 @@ PieceEncoder::PieceEncoder(const ByteBpe& bpe, const SplitRule& rule, std::size_
       cache_(cache_slots),
       long_cache_(cache_slots / 8),
       ends_(kBatch),
-      hashed_(kBatch) {}
+      hashed_(kBatch),
+      slots_(kBatch) {}
 
 Result<void> PieceEncoder::encode(std::string_view segment, std::vector<TokenId>& out) {
   SX_TRY_VOID(splitter_.start(segment));
@@ -67,23 +68,31 @@ void PieceEncoder::encode_batch(std::string_view bytes, std::size_t safe, std::s
   if (cached) {
     begin = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      if (ends_[i] - begin <= PieceKey::kMaxBytes &&
-          cache_.find(hashed_[i].key, hashed_[i].hash) == nullptr)
-        bpe_.whole.prefetch(hashed_[i].hash);
+      slots_[i] = nullptr;
+      if (ends_[i] - begin <= PieceKey::kMaxBytes) {
+        slots_[i] = cache_.find(hashed_[i].key, hashed_[i].hash);
+        if (slots_[i] == nullptr) bpe_.whole.prefetch(hashed_[i].hash);
+      }
       begin = ends_[i];
     }
   }
   constexpr std::size_t kBuffer = 512;
-  TokenId buffer[kBuffer + PieceCache::kMaxIds];
+  TokenId buffer[kBuffer + PieceKey::kMaxBytes];
   std::size_t held = 0;
+  bool changed = false;  // the cache, since slots_ was filled
   begin = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t size = ends_[i] - begin;
-    if (size <= PieceKey::kMaxBytes) {
-      const Hashed& hashed = hashed_[i];
-      const PieceCache::Slot* slot = cached ? cache_.find(hashed.key, hashed.hash) : nullptr;
+    if (cached && size <= PieceKey::kMaxBytes) {
+      const PieceCache::Slot* slot =
+          changed ? cache_.find(hashed_[i].key, hashed_[i].hash) : slots_[i];
       if (slot != nullptr) {
-        std::copy_n(slot->ids, PieceCache::kMaxIds, buffer + held);
+        if (slot->count <= PieceCache::kInline) {
+          std::copy_n(slot->ids, PieceCache::kInline, buffer + held);
+        } else {
+          const auto ids = cache_.ids(*slot);
+          std::copy(ids.begin(), ids.end(), buffer + held);
+        }
         held += slot->count;
         ++hits_;
         if (held >= kBuffer) {
@@ -98,6 +107,7 @@ void PieceEncoder::encode_batch(std::string_view bytes, std::size_t safe, std::s
     held = 0;
     if (size <= PieceKey::kMaxBytes) {
       encode_new_short(bytes.substr(begin, size), hashed_[i], out);
+      changed = true;
     } else {
       encode_long(bytes.substr(begin, size), out);
     }
@@ -108,25 +118,16 @@ void PieceEncoder::encode_batch(std::string_view bytes, std::size_t safe, std::s
 
 void PieceEncoder::encode_new_short(std::string_view piece, const Hashed& hashed,
                                     std::vector<TokenId>& out) {
-  if (!cache_.empty()) ++misses_;
   const std::size_t start = out.size();
   if (const TokenId whole = bpe_.whole.find_short(hashed.key, hashed.hash);
       whole != TokenTable::kNone) {
     out.push_back(whole);
   } else {
-    if (const auto known = long_cache_.find(piece, hashed.hash); !known.empty()) {
-      out.insert(out.end(), known.begin(), known.end());
-      return;
-    }
     bpe_.merger.merge(piece, scratch_, out);
   }
   if (cache_.empty()) return;
-  const std::span<const TokenId> ids = std::span<const TokenId>(out).subspan(start);
-  if (ids.size() <= PieceCache::kMaxIds) {
-    cache_.put(hashed.key, hashed.hash, ids);
-  } else {
-    long_cache_.put(piece, hashed.hash, ids);
-  }
+  ++misses_;
+  cache_.put(hashed.key, hashed.hash, std::span<const TokenId>(out).subspan(start));
 }
 
 void PieceEncoder::encode_long(std::string_view piece, std::vector<TokenId>& out) {

@@ -94,6 +94,7 @@ class PieceEncoder {
   BpeMerger::Scratch scratch_;
   std::vector<std::uint32_t> ends_;
   std::vector<Hashed> hashed_;
+  std::vector<const PieceCache::Slot*> slots_;  // of the batch, as far as the cache knew them
   std::uint64_t hits_ = 0;
   std::uint64_t misses_ = 0;
 };

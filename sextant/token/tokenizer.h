@@ -95,7 +95,7 @@ class Tokenizer {
 /// ids of `Tokenizer::encode`, faster over many texts. Not thread-safe; one per thread.
 class Encoder {
  public:
-  static constexpr std::size_t kDefaultCacheSlots = 65536;
+  static constexpr std::size_t kDefaultCacheSlots = std::size_t{1} << 20;
 
   explicit Encoder(const Tokenizer& tokenizer, EncodeOptions options = {},
                    std::size_t cache_slots = kDefaultCacheSlots);

@@ -28,12 +28,13 @@ Tokenizer small_tokenizer(SplitFamily split = SplitFamily::kCl100k) {
   options.specials = {"<|endoftext|>", "<|end|>", "<|end|>x"};
   PieceCounter counter(split);
   ThreadPool pool(1);
-  counter.add(
+  const auto counted = counter.add(
       std::vector<std::string>{
           "the cat sat on the mat, the dog didn't.\n\nthe other cats sat there too   \n",
           "\xE6\xBC\xA2\xE5\xAD\x97\xE6\xBC\xA2\xE5\xAD\x97 xxxxxxxxxxxxxxxx aaaa aaaaa 1234567 "
           "12345"},
       pool);
+  EXPECT_TRUE(counted.ok());
   BpeTrainer trainer(options, counter.take_sorted());
   while (trainer.step()) {
   }
@@ -289,7 +290,9 @@ TEST(PieceCache, TwoOfALineStay) {
   const auto find = [&](std::string_view piece) {
     const PieceKey key = piece_key(piece);
     const PieceCache::Slot* slot = cache.find(key, key.hash());
-    return slot == nullptr ? Ids{} : Ids(slot->ids, slot->ids + slot->count);
+    if (slot == nullptr) return Ids{};
+    const auto ids = cache.ids(*slot);
+    return Ids(ids.begin(), ids.end());
   };
   const auto put = [&](std::string_view piece, const Ids& ids) {
     const PieceKey key = piece_key(piece);
@@ -305,6 +308,32 @@ TEST(PieceCache, TwoOfALineStay) {
   EXPECT_TRUE(find("a").empty());
   EXPECT_TRUE(find("abc").empty()) << "the oldest of three";
   EXPECT_EQ(find(std::string_view("a\0", 2)), Ids{5});
+}
+
+TEST(PieceCache, GrowsAndForgetsWithoutMixingUp) {
+  PieceCache cache(std::size_t{1} << 17);
+  EXPECT_EQ(cache.slots(), PieceCache::kFirstSlots);
+  std::size_t known = 0;
+  for (TokenId i = 0; i < 200000; ++i) {
+    const std::string piece = std::to_string(i * 2654435761u);
+    const PieceKey key = piece_key(piece);
+    Ids ids(1 + i % 5, i);
+    cache.put(key, key.hash(), ids);
+    const PieceCache::Slot* slot = cache.find(key, key.hash());
+    ASSERT_NE(slot, nullptr);
+    const auto found = cache.ids(*slot);
+    ASSERT_EQ(Ids(found.begin(), found.end()), ids);
+  }
+  EXPECT_EQ(cache.slots(), std::size_t{1} << 17);
+  for (TokenId i = 0; i < 200000; ++i) {
+    const PieceKey key = piece_key(std::to_string(i * 2654435761u));
+    const PieceCache::Slot* slot = cache.find(key, key.hash());
+    if (slot == nullptr) continue;
+    ++known;
+    const auto found = cache.ids(*slot);
+    ASSERT_EQ(Ids(found.begin(), found.end()), Ids(1 + i % 5, i));
+  }
+  EXPECT_GT(known, 0u);
 }
 
 TEST(PieceCache, WideReadsGiveTheSameKey) {

@@ -28,7 +28,8 @@ constexpr std::size_t kRunsPerLevel = 8;
 ordered_json facts_of(const VocabTrainingOptions& options) {
   ordered_json facts;
   facts["format"] = 1;
-  facts["split"] = to_string(options.bpe.split);
+  facts["split"] = to_string(options.bpe.split.family());
+  if (options.bpe.split.compiled() != nullptr) facts["pattern"] = options.bpe.split.pattern();
   facts["unicode"] = unicode_version();
   facts["vocab_size"] = options.bpe.vocab_size;
   facts["min_frequency"] = options.bpe.min_frequency;
@@ -272,7 +273,7 @@ class Training {
         batch_bytes += text->size();
         texts.push_back(std::move(*text));
       }
-      counter.add(texts, pool_);
+      SX_TRY_VOID(counter.add(texts, pool_));
       unsaved += batch_bytes;
       at.place = source.place();
       at.documents += texts.size();

@@ -18,10 +18,11 @@ sx::Tokenizer train_small(sx::SplitFamily split) {
   options.split = split;
   sx::PieceCounter counter(split);
   sx::ThreadPool pool(1);
-  counter.add(
+  const auto counted = counter.add(
       std::vector<std::string>{
           "the theme, there's 1234 of them  \n\n\xE6\xBC\xA2\xE5\xAD\x97 HELLO aaaaaaaa"},
       pool);
+  if (!counted.ok()) std::abort();
   sx::BpeTrainer trainer(options, counter.take_sorted());
   while (trainer.step()) {
   }
