@@ -200,14 +200,11 @@ Verb tokenize_verb() {
       .inputs = "A [B]",
       .min_inputs = 1,
       .max_inputs = 2,
-      .recipe = kOptionalRecipe,
-      .groups = groups,
       .flags = {{.name = "text",
                  .value = Value::kText,
                  .value_name = "FILE",
                  .text = "text to compare over; may be given several times",
                  .repeatable = true},
-                special_flag(),
                 json_key_flag()},
       .example = "sextant tokenize check tokenizer.json r50k_base.tiktoken --text pages.txt"};
   SubVerb convert{.name = "convert",
@@ -215,8 +212,6 @@ Verb tokenize_verb() {
                   .inputs = "IN OUT",
                   .min_inputs = 2,
                   .max_inputs = 2,
-                  .recipe = kOptionalRecipe,
-                  .groups = groups,
                   .example = "sextant tokenize convert r50k_base.tiktoken tokenizer.json"};
   SubVerb inspect{
       .name = "inspect",

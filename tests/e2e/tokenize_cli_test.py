@@ -46,6 +46,25 @@ def files_of(folder):
     return {name: (folder / name).read_bytes() for name in ("vocab.tiktoken", "vocab.json", "train.json")}
 
 
+def check_convert(vocab, work):
+    made = work / "converted.json"
+    result = call("convert", vocab / "vocab.tiktoken", made)
+    expect(result.returncode == 0, "convert to tokenizer.json", result)
+    expect(made.read_bytes() == (vocab / "tokenizer.json").read_bytes(), "the file a training writes", result)
+    expect_fault(2, "SX2-006", "convert", vocab / "vocab.tiktoken", made)
+    back = work / "back.tiktoken"
+    result = call("convert", made, back)
+    expect(result.returncode == 0 and back.read_bytes() == (vocab / "vocab.tiktoken").read_bytes(), "convert back", result)
+    result = call("check", made, vocab)
+    expect(result.returncode == 0 and b"0 differ" in result.stdout, "check of equal vocabularies", result)
+    result = call("check", made, "bytes")
+    expect(result.returncode == 5 and b"shortest" in result.stdout, "check of different vocabularies", result)
+    made.write_text(made.read_text().replace('"BPE"', '"WordPiece"'))
+    expect_fault(2, "SX2-040", "check", made)
+    made.write_text("{")
+    expect_fault(3, "SX3-003", "check", made)
+
+
 def check_round_trips(vocab):
     for data in (b"hello world\n", "the 漢字 at noon's sea".encode(), b"", bytes(range(256)) * 20, b"a\nb" * 900000):
         ids = call("encode", "--tokenizer", vocab, data=data)
@@ -177,6 +196,7 @@ def main():
         again = call(*words, "--out", folder / "vocab")
         expect(again.returncode == 0 and b"complete before" in again.stdout, "a second call", again)
         check_round_trips(folder / "vocab")
+        check_convert(folder / "vocab", folder)
         check_faults(folder, folder / "vocab")
         check_stop(folder, words, expected)
         check_train_kills(folder, words, expected, seconds, interval, interval_merges, 20)
