@@ -2,41 +2,157 @@
 
 #include "apps/sextant-train/commands.h"
 #include "sextant/base/diagnostic.h"
+#include "sextant/base/units.h"
 #include "sextant/ckpt/checkpoint.h"
+#include "sextant/ckpt/diff.h"
+#include "sextant/ckpt/rewrite.h"
 
 namespace sx {
 
 namespace {
 
+template <class T>
+T value_of(Result<T> result, const std::string& next = "sextant doctor RUN") {
+  if (!result.ok()) throw IoError(to_diagnostic(result.error(), next));
+  return std::move(result).value();
+}
+
 // Without a checkpoint the path itself: what is missing there is the message wanted.
-fs::path checkpoint_of(const fs::path& path) {
-  const auto found = find_checkpoint(path);
-  if (!found.ok()) throw IoError(to_diagnostic(found.error(), "sextant doctor " + path.string()));
-  return found->value_or(path);
+fs::path checkpoint_of(const fs::path& path, std::vector<std::string>* rejected = nullptr) {
+  return value_of(find_checkpoint(path, rejected), "sextant doctor " + path.string())
+      .value_or(path);
+}
+
+// Besides a checkpoint that is named itself, the newest one counts, whatever was passed over.
+fs::path checkpoint_to_read(const fs::path& path) {
+  std::vector<std::string> rejected;
+  const fs::path found = checkpoint_of(path, &rejected);
+  if (!rejected.empty()) {
+    throw IoError(Diagnostic{.exit = ExitCode::kIo,
+                             .number = 3,
+                             .what = "the newest checkpoint is damaged: " + rejected.front(),
+                             .where = path.string(),
+                             .rule = "the bytes break their format",
+                             .next = "name another one: " + found.string()});
+  }
+  return found;
+}
+
+Checkpoint open_checkpoint(const fs::path& path) {
+  return value_of(Checkpoint::open(checkpoint_to_read(path)),
+                  "sextant ckpt verify " + path.string());
 }
 
 int inspect(const Invocation& invocation) {
-  const auto text =
-      inspect_checkpoint(checkpoint_of(invocation.inputs.front()), invocation.text("tensor"));
-  if (!text.ok()) throw IoError(to_diagnostic(text.error(), "sextant doctor RUN"));
-  fmt::print("{}", *text);
+  const fs::path path = checkpoint_to_read(invocation.inputs.front());
+  const std::string tensor = invocation.text("tensor");
+  if (invocation.json) {
+    fmt::print("{}\n", value_of(inspect_checkpoint_json(path, tensor)).dump());
+  } else {
+    fmt::print("{}", value_of(inspect_checkpoint(path, tensor)));
+  }
   return 0;
 }
 
 int verify(const Invocation& invocation) {
-  const fs::path path = checkpoint_of(invocation.inputs.front());
-  const auto faults = verify_checkpoint(path);
-  if (!faults.ok()) throw IoError(to_diagnostic(faults.error(), "sextant doctor RUN"));
-  for (const std::string& fault : *faults) fmt::print("{}\n", fault);
-  fmt::print("{}: {}\n", path.string(),
-             faults->empty() ? "whole" : fmt::format("{} faults", faults->size()));
-  return static_cast<int>(faults->empty() ? ExitCode::kOk : ExitCode::kVerdict);
+  std::vector<std::string> faults;
+  const fs::path path = checkpoint_of(invocation.inputs.front(), &faults);
+  const bool passed_over = !faults.empty();
+  for (std::string& fault : value_of(verify_checkpoint(path))) faults.push_back(std::move(fault));
+  if (invocation.json) {
+    const nlohmann::ordered_json out{
+        {"path", path.string()}, {"whole", faults.empty()}, {"faults", faults}};
+    fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  } else {
+    for (const std::string& fault : faults) fmt::print("{}\n", fault);
+    fmt::print("{}: {}\n", path.string(),
+               faults.empty() ? "whole" : fmt::format("{} faults", faults.size()));
+    if (passed_over) fmt::print("a resume would pass over what is newer than it\n");
+  }
+  return static_cast<int>(faults.empty() ? ExitCode::kOk : ExitCode::kVerdict);
+}
+
+int diff(const Invocation& invocation) {
+  const Checkpoint a = open_checkpoint(invocation.inputs[0]);
+  const Checkpoint b = open_checkpoint(invocation.inputs[1]);
+  const CheckpointDifference difference = value_of(diff_checkpoints(a, b));
+  fmt::print("{}", invocation.json ? difference.to_json().dump() + "\n" : difference.to_text());
+  return static_cast<int>(difference.same() ? ExitCode::kOk : ExitCode::kVerdict);
+}
+
+void print_plan(const std::vector<PlannedFile>& files, bool json) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const PlannedFile& file : files) {
+    if (json) {
+      rows.push_back({{"file", file.name}, {"bytes", file.bytes}, {"chunks", file.chunks}});
+    } else {
+      fmt::print("{}  {}  {} chunks\n", file.name, format_bytes(Bytes(file.bytes)), file.chunks);
+    }
+  }
+  if (json) fmt::print("{}\n", rows.dump());
+}
+
+// The same tensors in `num_files` files.
+int rewrite(const Invocation& invocation, std::int64_t num_files, bool plan_only) {
+  const Checkpoint from = open_checkpoint(invocation.inputs[0]);
+  const std::vector<StreamedTensor> tensors = streamed_tensors(from);
+  if (plan_only) {
+    print_plan(plan_streamed(tensors, num_files), invocation.json);
+    return 0;
+  }
+  CheckpointFacts facts = value_of(facts_of(from), "sextant ckpt verify " + from.path().string());
+  facts.mesh = {{"dp_shard", num_files}};
+  const SaveReport report =
+      value_of(write_streamed(invocation.inputs[1], facts, tensors, num_files), "another DST");
+  if (invocation.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"path", report.path.string()},
+                                              {"bytes", report.bytes},
+                                              {"seconds", report.seconds}}
+                           .dump());
+  } else {
+    fmt::print("{}: {}\n", report.path.string(), format_bytes(Bytes(report.bytes)));
+  }
+  return 0;
+}
+
+int reshard(const Invocation& invocation) {
+  return rewrite(invocation, invocation.integer("ranks", 1), invocation.has("plan"));
+}
+
+// One row per pair of formats.
+struct Conversion {
+  const char* from;
+  const char* to;
+  int (*run)(const Invocation& invocation);
+};
+constexpr Conversion kConversions[] = {
+    {"sextant", "sextant",
+     [](const Invocation& invocation) { return rewrite(invocation, 1, false); }},
+};
+
+int convert(const Invocation& invocation) {
+  const std::string from = invocation.text("from", "sextant");
+  const std::string to = invocation.text("to", "sextant");
+  for (const Conversion& conversion : kConversions) {
+    if (from == conversion.from && to == conversion.to) return conversion.run(invocation);
+  }
+  throw ConfigError(Diagnostic{.exit = ExitCode::kUser,
+                               .number = 9,
+                               .what = fmt::format("no conversion from {} to {}", from, to),
+                               .where = "ckpt convert",
+                               .rule = "legal, but not handled here",
+                               .next = "sextant ckpt convert --help"});
 }
 
 }  // namespace
 
 int run_ckpt(const Invocation& invocation) {
-  return invocation.sub->name == "verify" ? verify(invocation) : inspect(invocation);
+  const std::string& name = invocation.sub->name;
+  if (name == "verify") return verify(invocation);
+  if (name == "diff") return diff(invocation);
+  if (name == "reshard") return reshard(invocation);
+  if (name == "convert") return convert(invocation);
+  return inspect(invocation);
 }
 
 }  // namespace sx

@@ -9,68 +9,56 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <system_error>
 #include <utility>
 
-#include "sextant/base/mmap.h"
+#include "sextant/base/check.h"
+#include "sextant/base/hash.h"
+#include "sextant/ckpt/agree.h"
+#include "sextant/ckpt/chunk_reader.h"
+#include "sextant/ckpt/commit.h"
+#include "sextant/ckpt/logical_checksum.h"
 #include "sextant/ckpt/safetensors.h"
-#include "sextant/ckpt/tiling.h"
+#include "sextant/ckpt/save_plan.h"
 
 namespace sx {
 namespace {
 
 constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{1} << 30;
 
-/// Data files of one checkpoint, mapped when first needed.
-class MappedFiles {
- public:
-  explicit MappedFiles(const fs::path& folder) : folder_(folder) {}
-
-  Result<std::string_view> text(const std::string& name) {
-    auto it = files_.find(name);
-    if (it == files_.end()) {
-      SX_TRY(MappedFile file, MappedFile::open(folder_ / name));
-      it = files_.emplace(name, std::move(file)).first;
-    }
-    return it->second.text();
-  }
-
- private:
-  fs::path folder_;
-  std::map<std::string, MappedFile> files_;
-};
-
-/// Puts the elements [begin, begin + count) of a tensor into `to`.
-Result<void> copy_range(const StoredTensor& tensor, MappedFiles& files, std::int64_t begin,
-                        std::int64_t count, char* to) {
-  const auto element = safetensors::size_bytes(tensor.dtype);
-  for (const Chunk& chunk : tensor.chunks) {
-    SX_TRY(const std::string_view file, files.text(chunk.file));
-    if (chunk.end > file.size()) {
-      return Error{ErrorKind::kCorrupt,
-                   fmt::format("{} has shrunk to {} bytes", chunk.file, file.size()), chunk.file};
-    }
-    const char* from = file.data() + chunk.begin;
-    for_each_run(tensor, chunk, [&](std::int64_t first, std::int64_t n) {
-      const std::int64_t low = std::max(first, begin), high = std::min(first + n, begin + count);
-      if (low < high) {
-        std::memcpy(to + (low - begin) * element, from + (low - first) * element,
-                    static_cast<std::size_t>((high - low) * element));
-      }
-      from += n * element;
-    });
-  }
-  return {};
+std::uint64_t logical_of(const StoredTensor& stored, const Region& region, std::int64_t begin,
+                         std::int64_t end, const std::byte* values) {
+  const std::int64_t element = safetensors::size_bytes(stored.dtype);
+  std::uint64_t sum = 0;
+  for_each_run(stored.shape, region, [&](std::int64_t first, std::int64_t local, std::int64_t n) {
+    const std::int64_t from = std::max(local, begin), to = std::min(local + n, end);
+    if (from >= to) return;
+    sum +=
+        logical_checksum({values + from * element, static_cast<std::size_t>((to - from) * element)},
+                         element, static_cast<std::uint64_t>(first + (from - local)));
+  });
+  return sum;
 }
 
-Result<at::Tensor> read_tensor(const StoredTensor& stored, MappedFiles& files) {
+Result<void> check_logical(const std::string& name, std::uint64_t stored, std::uint64_t found,
+                           const fs::path& path) {
+  if (found == stored) return {};
+  return Error{ErrorKind::kCorrupt,
+               fmt::format("tensor \"{}\" has logical checksum {} as loaded, {} was saved", name,
+                           hex64(found), hex64(stored)),
+               path.string()};
+}
+
+Result<at::Tensor> read_tensor(const std::string& name, const StoredTensor& stored,
+                               ChunkReader& reader, const fs::path& path) {
   at::Tensor tensor = at::empty(stored.shape, to_scalar_type(stored.dtype));
-  if (tensor.numel() > 0) {
-    SX_TRY_VOID(copy_range(stored, files, 0, tensor.numel(),
-                           static_cast<char*>(tensor.mutable_data_ptr())));
-  }
+  if (tensor.numel() == 0) return tensor;
+  auto* out = static_cast<std::byte*>(tensor.mutable_data_ptr());
+  const Region whole = Region::whole(stored.shape);
+  SX_TRY_VOID(reader.read(stored, whole, out));
+  SX_TRY_VOID(
+      check_logical(name, stored.logical, logical_of(stored, whole, 0, tensor.numel(), out), path));
   return tensor;
 }
 
@@ -119,23 +107,26 @@ Result<at::Tensor> Checkpoint::load(const std::string& name) const {
   if (it == manifest_.tensors.end()) {
     return Error{ErrorKind::kNotFound, fmt::format("no tensor \"{}\"", name), path_.string()};
   }
-  MappedFiles files(path_);
-  return read_tensor(it->second, files);
+  ChunkReader reader(path_);
+  return read_tensor(name, it->second, reader, path_);
 }
 
-Result<LoadReport> Checkpoint::compare(const std::vector<Wanted>& wanted, const std::string& prefix,
-                                       const std::vector<std::string>& exclude) const {
+Result<LoadReport> Checkpoint::compare(const std::vector<Wanted>& wanted,
+                                       const LoadOptions& options) const {
   LoadReport report;
   std::vector<std::string> missing;
   std::vector<std::string> unexpected;
   std::vector<std::string> different;
   std::set<std::string> names;
+  const auto allowed = [&](const std::string& name) {
+    return !options.strict || excluded(name, options.exclude);
+  };
   for (const Wanted& want : wanted) {
     names.insert(want.name);
     const auto it = manifest_.tensors.find(want.name);
     if (it == manifest_.tensors.end()) {
-      (excluded(want.name, exclude) ? report.missing : missing).push_back(want.name);
-    } else if (!excluded(want.name, exclude) &&
+      (allowed(want.name) ? report.missing : missing).push_back(want.name);
+    } else if (!excluded(want.name, options.exclude) &&
                (it->second.shape != want.shape || to_scalar_type(it->second.dtype) != want.dtype)) {
       different.push_back(fmt::format("{} (stored {} [{}], wanted {} [{}])", want.name,
                                       toString(to_scalar_type(it->second.dtype)),
@@ -144,8 +135,8 @@ Result<LoadReport> Checkpoint::compare(const std::vector<Wanted>& wanted, const 
     }
   }
   for (const auto& [name, stored] : manifest_.tensors) {
-    if (!belongs(name, prefix) || names.count(name) != 0) continue;
-    (excluded(name, exclude) ? report.unexpected : unexpected).push_back(name);
+    if (!belongs(name, options.prefix) || names.count(name) != 0) continue;
+    (allowed(name) ? report.unexpected : unexpected).push_back(name);
   }
   if (!missing.empty() || !unexpected.empty() || !different.empty()) {
     return Error{ErrorKind::kInvalid,
@@ -158,23 +149,26 @@ Result<LoadReport> Checkpoint::compare(const std::vector<Wanted>& wanted, const 
 }
 
 Result<LoadReport> Checkpoint::load_into(std::span<const NamedTensor> tensors,
-                                         const std::string& prefix,
-                                         const std::vector<std::string>& exclude) const {
+                                         const LoadOptions& options) const {
   std::vector<Wanted> wanted;
   for (const NamedTensor& want : tensors)
     wanted.push_back({want.name, want.tensor.sizes().vec(), want.tensor.scalar_type()});
-  SX_TRY(const LoadReport report, compare(wanted, prefix, exclude));
+  SX_TRY(const LoadReport report, compare(wanted, options));
   const c10::AutoGradMode no_grad(false);
-  MappedFiles files(path_);
+  ChunkReader reader(path_);
   for (const NamedTensor& want : tensors) {
     const auto it = manifest_.tensors.find(want.name);
-    if (it == manifest_.tensors.end() || excluded(want.name, exclude)) continue;
+    if (it == manifest_.tensors.end() || excluded(want.name, options.exclude)) continue;
+    if (want.tensor.numel() == 0) continue;
     if (want.tensor.is_contiguous() && want.tensor.is_cpu()) {
-      if (want.tensor.numel() == 0) continue;
-      SX_TRY_VOID(copy_range(it->second, files, 0, want.tensor.numel(),
-                             static_cast<char*>(want.tensor.mutable_data_ptr())));
+      const StoredTensor& stored = it->second;
+      const Region whole = Region::whole(stored.shape);
+      auto* out = static_cast<std::byte*>(want.tensor.mutable_data_ptr());
+      SX_TRY_VOID(reader.read(stored, whole, out));
+      SX_TRY_VOID(check_logical(want.name, stored.logical,
+                                logical_of(stored, whole, 0, want.tensor.numel(), out), path_));
     } else {
-      SX_TRY(const at::Tensor whole, read_tensor(it->second, files));
+      SX_TRY(const at::Tensor whole, read_tensor(want.name, it->second, reader, path_));
       at::Tensor target = want.tensor.detach();
       target.copy_(whole);
     }
@@ -182,22 +176,104 @@ Result<LoadReport> Checkpoint::load_into(std::span<const NamedTensor> tensors,
   return report;
 }
 
-Result<LoadReport> Checkpoint::load_parts(std::span<const TensorPart> parts,
-                                          const std::string& prefix,
-                                          const std::vector<std::string>& exclude) const {
+Result<LoadReport> Checkpoint::read_parts(std::span<const TensorPart> parts,
+                                          const LoadOptions& options) const {
   std::vector<Wanted> wanted;
   for (const TensorPart& part : parts)
     wanted.push_back({part.name, part.shape, part.values.scalar_type()});
-  SX_TRY(const LoadReport report, compare(wanted, prefix, exclude));
-  MappedFiles files(path_);
+  SX_TRY(LoadReport report, compare(wanted, options));
+  ChunkReader reader(path_);
   for (const TensorPart& part : parts) {
     const auto it = manifest_.tensors.find(part.name);
-    if (it == manifest_.tensors.end() || excluded(part.name, exclude)) continue;
+    if (it == manifest_.tensors.end() || excluded(part.name, options.exclude)) continue;
     if (part.values.numel() == 0) continue;
-    SX_TRY_VOID(copy_range(it->second, files, part.begin, part.values.numel(),
-                           static_cast<char*>(part.values.mutable_data_ptr())));
+    SX_CHECK(part.values.is_contiguous() && part.values.numel() == part.region.num_elements(),
+             "{}: {} values for a part of {}", part.name, part.values.numel(),
+             part.region.num_elements());
+    SX_TRY_VOID(reader.read(it->second, part.region,
+                            static_cast<std::byte*>(part.values.mutable_data_ptr())));
   }
   return report;
+}
+
+/// By name: this rank's share of the sums over what the ranks hold now.
+std::map<std::string, std::uint64_t> Checkpoint::sums_of(std::span<const TensorPart> parts,
+                                                         const LoadOptions& options) const {
+  std::map<std::string, std::uint64_t> sums;
+  for (const auto& [name, stored] : manifest_.tensors) {
+    if (belongs(name, options.prefix) && !excluded(name, options.exclude)) sums[name] = 0;
+  }
+  for (const PlannedWrite& share : plan_writes(parts)) {
+    const TensorPart& part = parts[share.part];
+    const auto sum = sums.find(part.name);
+    if (sum == sums.end()) continue;
+    sum->second += logical_of(manifest_.tensors.at(part.name), part.region, share.begin, share.end,
+                              static_cast<const std::byte*>(part.values.const_data_ptr()));
+  }
+  return sums;
+}
+
+Result<LoadReport> Checkpoint::load_parts(std::span<const TensorPart> parts,
+                                          const LoadOptions& options, Communicator* world) const {
+  if (world == nullptr) return read_parts(parts, options);
+  Result<LoadReport> report = read_parts(parts, options);
+  // Ranks that failed take part with their error; the first one's is everybody's.
+  std::string own;
+  if (!report.ok()) {
+    own = encode_part(report.error());
+  } else {
+    for (const auto& [name, sum] : sums_of(parts, options)) {
+      for (int byte = 0; byte < 8; ++byte) own += static_cast<char>(sum >> (8 * byte));
+    }
+  }
+  std::vector<std::uint64_t> total;
+  for (const std::string& text : gather_texts(own, *world)) {
+    if (is_failed_part(text)) return report.ok() ? decode_part(text).error() : report;
+    total.resize(text.size() / 8);
+    for (std::size_t i = 0; i < text.size(); ++i)
+      total[i / 8] += std::uint64_t{static_cast<unsigned char>(text[i])} << (8 * (i % 8));
+  }
+  std::size_t i = 0;
+  std::set<std::string_view> named;
+  for (const TensorPart& part : parts) named.insert(part.name);
+  for (const auto& [name, stored] : manifest_.tensors) {
+    if (!belongs(name, options.prefix) || excluded(name, options.exclude)) continue;
+    const std::uint64_t found = total[i++];
+    if (named.count(name) != 0) SX_TRY_VOID(check_logical(name, stored.logical, found, path_));
+  }
+  return report;
+}
+
+Result<void> Checkpoint::read_range(const std::string& name, std::int64_t begin, std::int64_t count,
+                                    std::span<std::byte> out) const {
+  const auto it = manifest_.tensors.find(name);
+  if (it == manifest_.tensors.end())
+    return Error{ErrorKind::kNotFound, fmt::format("no tensor \"{}\"", name), path_.string()};
+  const std::int64_t total = num_elements(it->second.shape);
+  const std::int64_t element = safetensors::size_bytes(it->second.dtype);
+  if (begin < 0 || count < 0 || begin > total || count > total - begin ||
+      out.size() != static_cast<std::size_t>(count * element)) {
+    return Error{ErrorKind::kInvalid,
+                 fmt::format("{} elements at {} of {} in \"{}\"", count, begin, total, name),
+                 path_.string()};
+  }
+  ChunkReader reader(path_);
+  return reader.read(it->second, Region::flat(begin, count), out.data());
+}
+
+Result<std::string> Checkpoint::text(const std::string& file) const {
+  const auto it = manifest_.files.find(file);
+  if (it == manifest_.files.end())
+    return Error{ErrorKind::kNotFound, fmt::format("no file {}", file), path_.string()};
+  SX_TRY(std::string text, read_file(path_ / file));
+  const std::uint64_t hash = xxh3_64(text);
+  if (hash != it->second.xxh3) {
+    return Error{
+        ErrorKind::kCorrupt,
+        fmt::format("{}: hash {}, {} was saved", file, hex64(hash), hex64(it->second.xxh3)),
+        (path_ / file).string()};
+  }
+  return text;
 }
 
 Result<nlohmann::ordered_json> Checkpoint::state(const std::string& name) const {
@@ -205,7 +281,7 @@ Result<nlohmann::ordered_json> Checkpoint::state(const std::string& name) const 
   if (it == manifest_.states.end()) {
     return Error{ErrorKind::kNotFound, fmt::format("no state \"{}\"", name), path_.string()};
   }
-  SX_TRY(const std::string text, read_file(path_ / it->second));
+  SX_TRY(const std::string text, this->text(it->second));
   auto state = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (state.is_discarded()) {
     return Error{ErrorKind::kCorrupt, fmt::format("{} is not JSON", it->second), path_.string()};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,35 +13,52 @@
 #include "sextant/base/fs.h"
 #include "sextant/base/result.h"
 #include "sextant/ckpt/manifest.h"
+#include "sextant/ckpt/region.h"
 #include "sextant/dist/communicator.h"
+#include "sextant/mesh/device_mesh.h"
+#include "sextant/mesh/shard_spec.h"
 #include "sextant/shard/named_tensor.h"
 
 namespace sx {
 
-/// A range of one tensor's elements in row-major order, as a rank of a sharded run holds it.
+/// What one rank holds of a tensor, as its layout has it: a box, or a range of the row-major order.
 struct TensorPart {
   std::string name;
   std::vector<std::int64_t> shape;  ///< of the whole tensor
-  std::int64_t begin = 0;           ///< first element
-  at::Tensor values;                ///< [count], contiguous
+  Region region;
+  at::Tensor values;  ///< the region's elements, packed and contiguous, whatever its own shape
+  /// The part is the `copy`-th of `copies` equal ones on different ranks: each writes a share.
+  /// Parts of one `copy_group` have their copies on the same ranks, in the same order there.
+  std::int64_t copy = 0;
+  std::int64_t copies = 1;
+  std::uint64_t copy_group = 0;
 };
 
-/// Everything one checkpoint commits together.
-struct CheckpointContent {
+/// The part of `rank` when a tensor lies on `mesh` as `spec` says: any mixture of axes.
+/// `holders`: the ranks that have the tensor at all, as those of one pipeline stage; empty = all.
+/// Errors: ContractError for a spec with a reduction still due, `values` of another size.
+TensorPart part_on_mesh(std::string name, const ShardSpec& spec, const DeviceMesh& mesh,
+                        std::int64_t rank, at::Tensor values,
+                        std::span<const std::int64_t> holders = {});
+
+/// Everything one checkpoint commits besides tensors.
+struct CheckpointFacts {
   std::int64_t step = 0;
   std::int64_t tokens = 0;
   std::int64_t samples = 0;
   std::string fingerprint;                   ///< of the resolved recipe
   std::map<std::string, std::int64_t> mesh;  ///< axis name -> degree
-  std::vector<NamedTensor> model;            ///< parameters under their names
-  std::vector<NamedTensor> optim;            ///< "optim.<param>.exp_avg" and the like
-  /// Instead: what this rank writes of each tensor. The parts of all ranks tile every tensor, and
-  /// no rank holds more than its own.
-  std::vector<TensorPart> model_parts, optim_parts;
   std::map<std::string, nlohmann::ordered_json>
       states;  ///< "loader", "rng", "lr", "trainer" -> state/<name>.json
   std::map<std::string, std::string>
       files;  ///< further files by relative path: "recipe.resolved.toml", "model.json"
+};
+
+/// What one rank brings to a checkpoint. The parts of all ranks tile every tensor.
+struct CheckpointContent : CheckpointFacts {
+  std::vector<NamedTensor> model;  ///< parameters under their names, whole on every rank
+  std::vector<NamedTensor> optim;  ///< "optim.<param>.exp_avg" and the like, whole on every rank
+  std::vector<TensorPart> model_parts, optim_parts;  ///< beside them: what this rank holds
 };
 
 struct SaveOptions {
@@ -53,24 +71,33 @@ struct SaveOptions {
 };
 
 struct SaveReport {
-  fs::path path;  ///< root/step-NNNNNNN
-  std::int64_t bytes = 0;
+  fs::path path;                  ///< root/step-NNNNNNN
+  std::int64_t bytes = 0;         ///< of the whole checkpoint
+  double seconds = 0;             ///< from the beginning to the commit
   std::vector<fs::path> removed;  ///< by retention
 };
 
 /// Saves one checkpoint under `root`: temporary folder, files fsynced, parts checked to tile every
 /// tensor, manifest last, rename, fsync of the parent, then `root/latest`; afterwards retention.
 ///
-/// Collective over `world`: `model` and `optim` are replicated, coord 0 writes them; parts are
-/// written by the ranks that have them, each into a file of its own, at the same time. `root` is a
-/// folder that all ranks see. All return the same success or failure. Torn saves leave only a
-/// folder `.tmp-step-*`, which is never selected. Errors:  kIo (older checkpoints stay as they
-/// are), kInvalid (a name with '@', a dtype the format
+/// Collective over `world`: every rank writes its parts into a file of its own at the same time,
+/// and of parts that several ranks hold its share; nothing is gathered. `root` is a folder that all
+/// ranks see. All return the same success or failure. Torn saves leave only a folder `.tmp-step-*`,
+/// which is never selected. Savers of one root wait for each other, at most 15 s.
+/// Errors:  kIo (older checkpoints stay as they are), kInvalid (a name with '@', a dtype the format
 ///          lacks), on every rank alike.
 Result<SaveReport> save_checkpoint(const fs::path& root, const CheckpointContent& content,
                                    Communicator& world, const SaveOptions& options = {});
 
-/// What a load found besides what was asked for.
+/// How strictly names are compared when loading.
+struct LoadOptions {
+  std::string prefix;  ///< what counts as unexpected: names with it; "" = all but "optim."
+  std::vector<std::string> exclude;  ///< shell patterns of names that are not loaded
+  /// False: names on one side alone are reported, not errors; differing shapes still are.
+  bool strict = true;
+};
+
+/// What a load found besides what was asked for: excluded names, or all when not strict.
 struct LoadReport {
   std::vector<std::string> missing;     ///< asked for, not in the checkpoint
   std::vector<std::string> unexpected;  ///< in the checkpoint, not asked for
@@ -88,22 +115,29 @@ class Checkpoint {
   const Manifest& manifest() const { return manifest_; }
   std::int64_t step() const { return manifest_.step; }
 
-  /// One tensor in its global shape. Errors: kNotFound, kCorrupt, kIo.
+  /// One tensor in its global shape, compared with its logical checksum. Errors: kNotFound,
+  /// kCorrupt, kIo.
   Result<at::Tensor> load(const std::string& name) const;
-  /// Copies into existing tensors by name; shapes and dtypes must agree (all disagreements are
-  /// listed). Nothing is skipped silently: names on either side alone are errors unless a shell
-  /// pattern of `exclude` matches them. `prefix` selects what counts as unexpected: with "optim."
-  /// only such names, with "" all that do not begin with "optim.".
+  /// Copies into existing whole tensors by name; shapes and dtypes must agree. Nothing is skipped
+  /// silently. Every tensor is compared with its logical checksum.
   /// Errors:  kInvalid listing all missing and unexpected names and differing shapes, before
-  ///          anything is copied.
-  Result<LoadReport> load_into(std::span<const NamedTensor> tensors, const std::string& prefix = "",
-                               const std::vector<std::string>& exclude = {}) const;
-  /// As above for ranges: copies each part's elements out of the stored tensor, whatever cut that
-  /// was saved in, one tensor at a time. Parts of all names must be given, empty ones too.
-  Result<LoadReport> load_parts(std::span<const TensorPart> parts, const std::string& prefix = "",
-                                const std::vector<std::string>& exclude = {}) const;
-  /// state/<name>.json. Errors: kNotFound, kCorrupt.
+  ///          anything is copied; kCorrupt, kIo.
+  Result<LoadReport> load_into(std::span<const NamedTensor> tensors,
+                               const LoadOptions& options = {}) const;
+  /// As above for parts: copies each part's elements out of the stored tensor, whatever cut that
+  /// was saved in. Parts of all names must be given, empty ones too. With `world` it is collective
+  /// and the ranks together compare every tensor, as it lies in their layout, with its logical
+  /// checksum: a wrong offset on either side is kCorrupt on every rank.
+  Result<LoadReport> load_parts(std::span<const TensorPart> parts, const LoadOptions& options = {},
+                                Communicator* world = nullptr) const;
+  /// The elements [begin, begin + count) of a stored tensor in row-major order. Reads little more
+  /// than these. Errors: kNotFound, kInvalid (outside), kCorrupt, kIo.
+  Result<void> read_range(const std::string& name, std::int64_t begin, std::int64_t count,
+                          std::span<std::byte> out) const;
+  /// state/<name>.json, its hash compared. Errors: kNotFound, kCorrupt.
   Result<nlohmann::ordered_json> state(const std::string& name) const;
+  /// A file of the checkpoint, its hash compared ("model.json"). Errors: kNotFound, kCorrupt, kIo.
+  Result<std::string> text(const std::string& file) const;
 
  private:
   /// A name that a model wants, to be compared with what is stored.
@@ -112,8 +146,12 @@ class Checkpoint {
     std::vector<std::int64_t> shape;
     at::ScalarType dtype;
   };
-  Result<LoadReport> compare(const std::vector<Wanted>& wanted, const std::string& prefix,
-                             const std::vector<std::string>& exclude) const;
+  Result<LoadReport> compare(const std::vector<Wanted>& wanted, const LoadOptions& options) const;
+
+  Result<LoadReport> read_parts(std::span<const TensorPart> parts,
+                                const LoadOptions& options) const;
+  std::map<std::string, std::uint64_t> sums_of(std::span<const TensorPart> parts,
+                                               const LoadOptions& options) const;
 
   fs::path path_;
   Manifest manifest_;
@@ -122,12 +160,17 @@ class Checkpoint {
 /// The checkpoint to resume from: the one `root/latest` names, else the newest step-* whose
 /// manifest and file sizes hold (with `full_hashes` also every hash). No checkpoint = empty.
 /// `rejected` gets one line per folder that was passed over.
+/// Errors: kUnsupported when the first that is looked at is of a newer format: going on from an
+///         older one would silently give up steps.
 Result<std::optional<fs::path>> find_newest_checkpoint(
     const fs::path& root, bool full_hashes = false, std::vector<std::string>* rejected = nullptr);
 
 /// The checkpoint that a person names by its own folder, by a file `latest`, by a folder of
 /// checkpoints or by a run folder (its newest one, as above). No checkpoint there = empty.
-Result<std::optional<fs::path>> find_checkpoint(const fs::path& named);
+Result<std::optional<fs::path>> find_checkpoint(const fs::path& named,
+                                                std::vector<std::string>* rejected = nullptr);
+/// The folder of checkpoints in that case; empty when `named` is a checkpoint itself.
+std::optional<fs::path> checkpoint_root(const fs::path& named);
 
 /// Committed checkpoints under `root`, oldest first, without looking inside.
 std::vector<fs::path> list_checkpoints(const fs::path& root);
@@ -139,5 +182,8 @@ Result<std::vector<std::string>> verify_checkpoint(const fs::path& folder);
 /// Tree, shapes, dtypes, sizes and hashes as text for people; with `tensor_name` also min, max,
 /// mean, norm and non-finite count of that tensor. Errors: those of `Checkpoint::open`, kNotFound.
 Result<std::string> inspect_checkpoint(const fs::path& folder, const std::string& tensor_name = "");
+/// The same facts for programs.
+Result<nlohmann::ordered_json> inspect_checkpoint_json(const fs::path& folder,
+                                                       const std::string& tensor_name = "");
 
 }  // namespace sx

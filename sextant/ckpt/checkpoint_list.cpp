@@ -13,14 +13,17 @@
 namespace sx {
 namespace {
 
-/// Empty when the checkpoint can be used, else why not.
-std::string why_unusable(const fs::path& folder, bool full_hashes) {
+/// Empty when the checkpoint can be used, else why not. Errors: kUnsupported.
+Result<std::string> why_unusable(const fs::path& folder, bool full_hashes) {
   const auto checkpoint = Checkpoint::open(folder);
-  if (!checkpoint.ok()) return checkpoint.error().to_string();
-  if (!full_hashes) return "";
+  if (!checkpoint.ok()) {
+    if (checkpoint.error().kind == ErrorKind::kUnsupported) return checkpoint.error();
+    return checkpoint.error().to_string();
+  }
+  if (!full_hashes) return std::string();
   const auto faults = verify_checkpoint(folder);
   if (!faults.ok()) return faults.error().to_string();
-  return faults->empty() ? "" : faults->front();
+  return faults->empty() ? std::string() : faults->front();
 }
 
 }  // namespace
@@ -62,7 +65,7 @@ Result<std::optional<fs::path>> find_newest_checkpoint(const fs::path& root, boo
     while (!name.empty() && (name.back() == '\n' || name.back() == '\r')) name.pop_back();
     if (step_of(name)) {
       tried = root / name;
-      const std::string why = why_unusable(tried, full_hashes);
+      SX_TRY(const std::string why, why_unusable(tried, full_hashes));
       if (why.empty()) return std::optional(tried);
       reject(tried, why);
     } else {
@@ -75,18 +78,25 @@ Result<std::optional<fs::path>> find_newest_checkpoint(const fs::path& root, boo
   std::reverse(folders.begin(), folders.end());
   for (const fs::path& folder : folders) {
     if (folder == tried) continue;
-    const std::string why = why_unusable(folder, full_hashes);
+    SX_TRY(const std::string why, why_unusable(folder, full_hashes));
     if (why.empty()) return std::optional(folder);
     reject(folder, why);
   }
   return std::optional<fs::path>();
 }
 
-Result<std::optional<fs::path>> find_checkpoint(const fs::path& named) {
+std::optional<fs::path> checkpoint_root(const fs::path& named) {
   std::error_code code;
-  if (fs::exists(named / kManifestName, code)) return std::optional(named);
-  if (named.filename() == "latest") return find_newest_checkpoint(named.parent_path());
-  return find_newest_checkpoint(fs::exists(named / "ckpt", code) ? named / "ckpt" : named);
+  if (fs::exists(named / kManifestName, code)) return std::nullopt;
+  if (named.filename() == "latest") return named.parent_path();
+  return fs::exists(named / "ckpt", code) ? named / "ckpt" : named;
+}
+
+Result<std::optional<fs::path>> find_checkpoint(const fs::path& named,
+                                                std::vector<std::string>* rejected) {
+  const std::optional<fs::path> root = checkpoint_root(named);
+  if (!root) return std::optional(named);
+  return find_newest_checkpoint(*root, false, rejected);
 }
 
 }  // namespace sx

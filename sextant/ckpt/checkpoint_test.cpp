@@ -118,7 +118,7 @@ TEST(Checkpoint, LoadsIntoExistingTensors) {
   EXPECT_TRUE(model[1].tensor.is_leaf());
   const std::vector<NamedTensor> optim = {
       {"optim.norm.weight.exp_avg", at::zeros({3}, at::kDouble)}};
-  EXPECT_TRUE(checkpoint->load_into(optim, "optim.").ok());
+  EXPECT_TRUE(checkpoint->load_into(optim, {.prefix = "optim."}).ok());
   EXPECT_EQ(optim[0].tensor[2].item<double>(), -7.0);
 }
 
@@ -142,7 +142,7 @@ TEST(Checkpoint, LoadNamesEverythingThatDiffersAndCopiesNothing) {
   EXPECT_EQ(wanted[0].tensor.item<float>(), 0.0f);
 
   const auto partial =
-      checkpoint->load_into(wanted, "", {"head.*", "norm.*", "half", "layers.*", "empty"});
+      checkpoint->load_into(wanted, {.exclude = {"head.*", "norm.*", "half", "layers.*", "empty"}});
   ASSERT_TRUE(partial.ok()) << partial.error().to_string();
   EXPECT_THAT(partial->missing, ElementsAre("head.weight"));
   EXPECT_THAT(partial->unexpected, ElementsAre("empty", "layers.0.wq.weight"));
@@ -155,7 +155,10 @@ TEST(Checkpoint, PartsOfRanksComeBackInOtherCuts) {
   const at::Tensor whole = at::arange(35, at::kFloat).view({7, 5});
   const auto part = [&](std::int64_t coord, std::int64_t degree) {
     const std::int64_t begin = coord * 35 / degree, end = (coord + 1) * 35 / degree;
-    return TensorPart{"w", {7, 5}, begin, whole.view({-1}).narrow(0, begin, end - begin).clone()};
+    return TensorPart{"w",
+                      {7, 5},
+                      Region::flat(begin, end - begin),
+                      whole.view({-1}).narrow(0, begin, end - begin).clone()};
   };
   for (const std::int64_t saved : {1, 3, 4}) {
     const TempDir root;

@@ -7,23 +7,17 @@
 #include <vector>
 
 #include "sextant/base/result.h"
+#include "sextant/ckpt/region.h"
 #include "sextant/safetensors/safetensors.h"
 
 namespace sx {
 
 /// A stored piece of a tensor: an n-d box, or a range of the row-major element order.
-struct Chunk {
-  enum class Kind : std::uint8_t { kBox, kFlat };
+struct Chunk : Region {
   std::string file;
-  Kind kind = Kind::kBox;
-  std::vector<std::int64_t> offset;  ///< box: one per dim; flat: the first element
-  std::vector<std::int64_t> size;    ///< box: one per dim; flat: the number of elements
-  std::uint64_t begin = 0;           ///< bytes in `file`, from its start
+  std::uint64_t begin = 0;  ///< bytes in `file`, from its start
   std::uint64_t end = 0;
   std::uint64_t xxh3 = 0;
-
-  /// Product of `size`; `parse_manifest` has checked that it fits.
-  std::int64_t num_elements() const;
 };
 
 struct StoredTensor {

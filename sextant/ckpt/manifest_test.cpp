@@ -10,20 +10,22 @@
 #include "sextant/base/hash.h"
 #include "sextant/base/rng.h"
 #include "sextant/ckpt/logical_checksum.h"
-#include "sextant/ckpt/tiling.h"
 
 namespace sx {
 namespace {
 
 using testing::HasSubstr;
 
+Chunk chunk_of(Region region) {
+  Chunk chunk;
+  static_cast<Region&>(chunk) = std::move(region);
+  chunk.file = "f";
+  return chunk;
+}
 Chunk box(std::vector<std::int64_t> offset, std::vector<std::int64_t> size) {
-  return {
-      .file = "f", .kind = Chunk::Kind::kBox, .offset = std::move(offset), .size = std::move(size)};
+  return chunk_of(Region::box(std::move(offset), std::move(size)));
 }
-Chunk flat(std::int64_t first, std::int64_t count) {
-  return {.file = "f", .kind = Chunk::Kind::kFlat, .offset = {first}, .size = {count}};
-}
+Chunk flat(std::int64_t first, std::int64_t count) { return chunk_of(Region::flat(first, count)); }
 
 /// Lays the chunks of a tensor one after the other into file "f".
 void place(StoredTensor& tensor) {
@@ -189,7 +191,8 @@ TEST(Tiling, RunsVisitTheElementsOfABox) {
       if (inside) want.push_back(i);
     }
     std::vector<std::int64_t> got;
-    for_each_run(t, chunk, [&](std::int64_t first, std::int64_t count) {
+    for_each_run(t.shape, chunk, [&](std::int64_t first, std::int64_t local, std::int64_t count) {
+      ASSERT_EQ(local, static_cast<std::int64_t>(got.size()));
       for (std::int64_t i = 0; i < count; ++i) got.push_back(first + i);
     });
     ASSERT_EQ(got, want) << "seed 5, round " << round;

@@ -1,20 +1,15 @@
-// Where the elements of a stored chunk lie in its tensor, and whether all chunks together are the
-// tensor.
-#include "sextant/ckpt/tiling.h"
+// Whether all chunks of a tensor together are the tensor.
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sextant/ckpt/manifest.h"
+
 namespace sx {
 namespace {
-
-std::int64_t product(const std::vector<std::int64_t>& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
-}
 
 Error corrupt(const std::string& name, const std::string& what) {
   return {ErrorKind::kCorrupt, fmt::format("tensor \"{}\": {}", name, what), ""};
@@ -22,7 +17,7 @@ Error corrupt(const std::string& name, const std::string& what) {
 
 Result<void> check_bounds(const std::string& name, const StoredTensor& tensor, const Chunk& chunk) {
   if (chunk.kind == Chunk::Kind::kFlat) {
-    const std::int64_t total = product(tensor.shape);
+    const std::int64_t total = num_elements(tensor.shape);
     if (chunk.offset[0] > total || chunk.size[0] > total - chunk.offset[0]) {
       return corrupt(name, fmt::format("flat chunk of {} elements at {} of {}", chunk.size[0],
                                        chunk.offset[0], total));
@@ -38,26 +33,6 @@ Result<void> check_bounds(const std::string& name, const StoredTensor& tensor, c
     }
   }
   return {};
-}
-
-/// The range of a chunk whose elements lie in one piece; false for other boxes.
-bool as_range(const StoredTensor& tensor, const Chunk& chunk,
-              std::pair<std::int64_t, std::int64_t>& range) {
-  if (chunk.kind == Chunk::Kind::kFlat) {
-    range = {chunk.offset[0], chunk.size[0]};
-    return true;
-  }
-  // Dims behind the first one that is cut must be whole, dims before it of size 1.
-  std::size_t cut = 0;
-  while (cut < chunk.size.size() && chunk.size[cut] == 1) ++cut;
-  for (std::size_t dim = cut + 1; dim < chunk.size.size(); ++dim) {
-    if (chunk.size[dim] != tensor.shape[dim]) return false;
-  }
-  std::int64_t first = 0;
-  for (std::size_t dim = 0; dim < chunk.size.size(); ++dim)
-    first = first * tensor.shape[dim] + chunk.offset[dim];
-  range = {first, product(chunk.size)};
-  return true;
 }
 
 bool overlap(const Chunk& a, const Chunk& b) {
@@ -117,8 +92,6 @@ Result<void> check_boxes(const std::string& name, const StoredTensor& tensor, st
 
 }  // namespace
 
-std::int64_t Chunk::num_elements() const { return product(size); }
-
 Result<void> check_tiling(const std::string& name, const StoredTensor& tensor) {
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
   bool all_ranges = true;
@@ -126,34 +99,12 @@ Result<void> check_tiling(const std::string& name, const StoredTensor& tensor) {
     SX_TRY_VOID(check_bounds(name, tensor, chunk));
     if (chunk.num_elements() == 0) return corrupt(name, "an empty chunk");
     std::pair<std::int64_t, std::int64_t> range;
-    all_ranges = all_ranges && as_range(tensor, chunk, range);
+    all_ranges = all_ranges && as_range(tensor.shape, chunk, range);
     ranges.push_back(range);
   }
-  const std::int64_t total = product(tensor.shape);
+  const std::int64_t total = num_elements(tensor.shape);
   return all_ranges ? check_ranges(name, std::move(ranges), total)
                     : check_boxes(name, tensor, total);
-}
-
-void for_each_run(const StoredTensor& tensor, const Chunk& chunk,
-                  const std::function<void(std::int64_t first, std::int64_t count)>& run) {
-  std::pair<std::int64_t, std::int64_t> range;
-  if (as_range(tensor, chunk, range)) {
-    if (range.second > 0) run(range.first, range.second);
-    return;
-  }
-  // Rows of the box in row-major order: an odometer over all dims but the last.
-  const std::size_t last = chunk.size.size() - 1;
-  const std::int64_t row = chunk.size[last];
-  std::vector<std::int64_t> index(last, 0);
-  for (;;) {
-    std::int64_t first = 0;
-    for (std::size_t dim = 0; dim < last; ++dim)
-      first = first * tensor.shape[dim] + chunk.offset[dim] + index[dim];
-    run(first * tensor.shape[last] + chunk.offset[last], row);
-    std::size_t dim = last;
-    while (dim > 0 && ++index[dim - 1] == chunk.size[dim - 1]) index[--dim] = 0;
-    if (dim == 0) return;
-  }
 }
 
 }  // namespace sx

@@ -1,29 +1,19 @@
-// Looking at checkpoints: does every byte hold (verify), what is inside (inspect).
+// Does every byte of a checkpoint hold?
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <utility>
 
 #include "sextant/base/hash.h"
 #include "sextant/base/mmap.h"
-#include "sextant/base/units.h"
 #include "sextant/ckpt/checkpoint.h"
+#include "sextant/ckpt/data_file.h"
 #include "sextant/ckpt/logical_checksum.h"
-#include "sextant/ckpt/safetensors.h"
-#include "sextant/ckpt/tiling.h"
+#include "sextant/safetensors/safetensors.h"
 
 namespace sx {
 namespace {
-
-/// The name a chunk has inside its safetensors file.
-std::string entry_name(const std::string& tensor, const StoredTensor& stored, const Chunk& chunk) {
-  if (chunk.kind == Chunk::Kind::kFlat) return fmt::format("{}@flat:{}", tensor, chunk.offset[0]);
-  if (chunk.size == stored.shape) return tensor;
-  return fmt::format("{}@{}", tensor, fmt::join(chunk.offset, ","));
-}
 
 class Verifier {
  public:
@@ -81,13 +71,12 @@ class Verifier {
                                       hex64(hash), hex64(chunk.xxh3)));
       }
       check_entry(name, tensor, chunk);
-      std::size_t position = 0;
-      for_each_run(tensor, chunk, [&](std::int64_t first, std::int64_t count) {
-        const auto size = static_cast<std::size_t>(count * element);
-        logical += logical_checksum(bytes.subspan(position, size), element,
-                                    static_cast<std::uint64_t>(first));
-        position += size;
-      });
+      for_each_run(
+          tensor.shape, chunk, [&](std::int64_t first, std::int64_t local, std::int64_t count) {
+            logical += logical_checksum(bytes.subspan(static_cast<std::size_t>(local * element),
+                                                      static_cast<std::size_t>(count * element)),
+                                        element, static_cast<std::uint64_t>(first));
+          });
     }
     if (all_there && logical != tensor.logical) {
       faults_.push_back(fmt::format("{}: logical checksum {}, {} was saved", name, hex64(logical),
@@ -99,7 +88,7 @@ class Verifier {
   void check_entry(const std::string& name, const StoredTensor& tensor, const Chunk& chunk) {
     const auto header = headers_.find(chunk.file);
     if (header == headers_.end()) return;
-    const std::string wanted = entry_name(name, tensor, chunk);
+    const std::string wanted = entry_name(name, tensor.shape, chunk);
     const auto& entries = header->second.entries;
     const auto entry = std::find_if(entries.begin(), entries.end(), [&](const auto& candidate) {
       return candidate.name == wanted;
@@ -120,44 +109,6 @@ class Verifier {
   std::vector<std::string> faults_;
 };
 
-std::uint64_t bytes_of(const StoredTensor& tensor) {
-  std::uint64_t bytes = 0;
-  for (const Chunk& chunk : tensor.chunks) bytes += chunk.end - chunk.begin;
-  return bytes;
-}
-
-std::string size_text(std::uint64_t bytes) {
-  return format_bytes(Bytes(static_cast<std::int64_t>(bytes)));
-}
-
-Result<std::string> tensor_statistics(const Checkpoint& checkpoint, const std::string& name) {
-  SX_TRY(const at::Tensor stored, checkpoint.load(name));
-  const at::Tensor x = stored.to(at::kDouble).flatten();
-  std::string text = fmt::format("{}  {} [{}]\n", name, toString(stored.scalar_type()),
-                                 fmt::join(stored.sizes().vec(), ", "));
-  if (x.numel() == 0) return text + "  no elements\n";
-  const double* p = x.const_data_ptr<double>();
-  double low = INFINITY;
-  double high = -INFINITY;
-  double sum = 0.0;
-  double squares = 0.0;
-  std::int64_t finite = 0;
-  for (std::int64_t i = 0; i < x.numel(); ++i) {
-    if (!std::isfinite(p[i])) continue;
-    ++finite;
-    low = std::min(low, p[i]);
-    high = std::max(high, p[i]);
-    sum += p[i];
-    squares += p[i] * p[i];
-  }
-  text += fmt::format("  elements {}  not finite {}\n", x.numel(), x.numel() - finite);
-  if (finite > 0) {
-    text += fmt::format("  min {:.6g}  max {:.6g}  mean {:.6g}  norm {:.6g}\n", low, high,
-                        sum / static_cast<double>(finite), std::sqrt(squares));
-  }
-  return text;
-}
-
 }  // namespace
 
 Result<std::vector<std::string>> verify_checkpoint(const fs::path& folder) {
@@ -168,35 +119,6 @@ Result<std::vector<std::string>> verify_checkpoint(const fs::path& folder) {
     return std::vector<std::string>{manifest.error().message};
   }
   return Verifier(folder, *manifest).run();
-}
-
-Result<std::string> inspect_checkpoint(const fs::path& folder, const std::string& tensor_name) {
-  SX_TRY(const Checkpoint checkpoint, Checkpoint::open(folder));
-  if (!tensor_name.empty()) return tensor_statistics(checkpoint, tensor_name);
-  const Manifest& m = checkpoint.manifest();
-  std::string text = fmt::format(
-      "{}\n  step {}  tokens {}  samples {}  created {}\n  sextant {} ({})  fingerprint {}\n",
-      folder.string(), m.step, m.tokens, m.samples, m.created, m.sextant, m.git,
-      m.fingerprint.empty() ? "-" : m.fingerprint);
-  if (!m.mesh.empty()) {
-    text += "  mesh";
-    for (const auto& [axis, degree] : m.mesh) text += fmt::format(" {} {}", axis, degree);
-    text += '\n';
-  }
-  text += "\nfiles\n";
-  for (const auto& [name, file] : m.files) {
-    text += fmt::format("  {:<40} {:>10}  {}\n", name, size_text(file.bytes), hex64(file.xxh3));
-  }
-  std::uint64_t total = 0;
-  text += "\ntensors\n";
-  for (const auto& [name, tensor] : m.tensors) {
-    total += bytes_of(tensor);
-    text += fmt::format("  {:<56} {:<5} {:<16} {:>10}  {}\n", name,
-                        safetensors::to_string(tensor.dtype),
-                        fmt::format("[{}]", fmt::join(tensor.shape, ", ")),
-                        size_text(bytes_of(tensor)), hex64(tensor.logical));
-  }
-  return text + fmt::format("  {} tensors, {}\n", m.tensors.size(), size_text(total));
 }
 
 }  // namespace sx

@@ -167,9 +167,13 @@ void UnitBuffer::make_owned() {
     if (trainable()) {
       part.grad = result_.narrow(0, count == 0 ? 0 : at - result.begin, count);
     }
-    part.writer =
-        over_replicas_ ||
-        (comms_.replica() == 0 && (optimizer_sharded_ || params_sharded_ || comms_.shard() == 0));
+    if (!over_replicas_) {
+      const bool sharded = optimizer_sharded_ || params_sharded_;
+      part.copy =
+          sharded ? comms_.replica() : comms_.replica() * comms_.num_shards() + comms_.shard();
+      part.copies = comms_.num_replicas() * (sharded ? 1 : comms_.num_shards());
+    }
+    part.writer = part.copy == 0;
     part_offset_.push_back(count == 0 ? own_.begin : at);
     own_offset_.push_back(offset);
     owned_.push_back(std::move(part));

@@ -26,7 +26,9 @@ struct OwnedPart {
   std::int64_t end = 0;    ///< behind the last; == begin when this rank owns nothing of it
   at::Tensor master;       ///< [padded] in main dtype; padding zero
   at::Tensor grad;         ///< [end - begin] in main dtype, valid from finish_grads to begin_step
-  bool writer = false;     ///< of the ranks that hold the same part, the one that writes it
+  bool writer = false;     ///< of the ranks that hold the same part, the first
+  /// This rank's place among them, and their number: replicas, or all data ranks.
+  std::int64_t copy = 0, copies = 1;
   bool whole() const { return begin == 0 && end == parameter->numel(); }
 };
 

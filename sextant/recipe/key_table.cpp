@@ -457,10 +457,20 @@ void add_training(std::vector<KeySpec>& keys) {
                         .resumable = true));
   keys.push_back(SX_KEY(checkpoint.keep_every, "steps whose multiples are kept for good; 0 = none",
                         .range = kNotNegative, .resumable = true));
+  keys.push_back(SX_KEY(checkpoint.async,
+                        "write from a copy in memory while training goes on; false: training waits",
+                        .resumable = true));
   keys.push_back(SX_KEY(checkpoint.load,
                         "\"latest\", \"none\", the path of a checkpoint, or hf:DIR: weights of a "
                         "Hugging Face folder",
                         .resumable = true, .path = true));
+  keys.push_back(SX_KEY(checkpoint.load_strict,
+                        "false: tensors of the model or of the checkpoint alone are logged and "
+                        "passed over",
+                        .resumable = true));
+  keys.push_back(SX_KEY(checkpoint.load_exclude,
+                        "shell patterns of tensors that keep their initial values; logged",
+                        .resumable = true));
   keys.push_back(SX_KEY(checkpoint.stop_deadline, "longest save after a request to stop",
                         .range = {.low = 0, .low_open = true}, .resumable = true));
 }

@@ -211,7 +211,10 @@ struct CheckpointKeys {
   SaveInterval interval;
   std::int64_t keep = 3;
   std::int64_t keep_every = 0;
+  bool async = true;            ///< write while training goes on
   std::string load = "latest";  ///< "latest", "none" or a path
+  bool load_strict = true;
+  std::vector<std::string> load_exclude;  ///< shell patterns of names that are not loaded
   Seconds stop_deadline{90};
 };
 

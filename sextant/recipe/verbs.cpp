@@ -440,20 +440,61 @@ Verb ckpt_verb() {
                   .inputs = "PATH",
                   .min_inputs = 1,
                   .max_inputs = 1,
+                  .flags = {{.name = "tensor",
+                             .value = Value::kText,
+                             .value_name = "NAME",
+                             .text = "extent, mean, norm and chunks of one tensor instead"}},
                   .example = "sextant ckpt inspect runs/first/ckpt/latest"};
   SubVerb verify{
       .name = "verify",
-      .summary = "Check every byte of a checkpoint against its manifest; exit 5 when one differs.",
+      .summary =
+          "Check every byte of a checkpoint against its manifest; exit 5 when one differs. Of "
+          "a run, its newest one, and it must be the one that a resume would take.",
       .inputs = "PATH",
       .min_inputs = 1,
       .max_inputs = 1,
       .example = "sextant ckpt verify runs/first/ckpt/latest"};
+  SubVerb diff{.name = "diff",
+               .summary = "Compare two checkpoints, however they are cut; exit 5 when they differ.",
+               .inputs = "A B",
+               .min_inputs = 2,
+               .max_inputs = 2,
+               .example = "sextant ckpt diff runs/first/ckpt/latest runs/second/ckpt/latest"};
+  SubVerb reshard{.name = "reshard",
+                  .summary = "Write a checkpoint anew in equal files for so many ranks.",
+                  .inputs = "SRC DST",
+                  .min_inputs = 2,
+                  .max_inputs = 2,
+                  .flags = {{.name = "ranks",
+                             .value = Value::kInt,
+                             .value_name = "N",
+                             .text = "files of model and of optimizer (default 1)",
+                             .min = 1,
+                             .max = 100000},
+                            {.name = "plan", .text = "print the files and write nothing"}},
+                  .example = "sextant ckpt reshard runs/first moved --ranks 4"};
+  SubVerb convert{.name = "convert",
+                  .summary = "Change the format of a model, tensor by tensor.",
+                  .inputs = "SRC DST",
+                  .min_inputs = 2,
+                  .max_inputs = 2,
+                  .flags = {{.name = "from",
+                             .value = Value::kText,
+                             .value_name = "FORMAT",
+                             .text = "of SRC (default sextant)",
+                             .choices = {"sextant"}},
+                            {.name = "to",
+                             .value = Value::kText,
+                             .value_name = "FORMAT",
+                             .text = "of DST (default sextant)",
+                             .choices = {"sextant"}}},
+                  .example = "sextant ckpt convert runs/first model --to sextant"};
   return {.name = "ckpt",
           .aliases = {},
           .program = Program::kSextantTrain,
           .summary = "checkpoints",
           .default_sub = "",
-          .subs = {inspect, verify}};
+          .subs = {inspect, verify, diff, reshard, convert}};
 }
 
 Verb sample_verb() {

@@ -24,18 +24,21 @@ std::byte* bytes_of(const at::Tensor& tensor) {
 
 void load_part(const HfFolder& folder, const HfParam& param, const TensorPart& part) {
   const at::ScalarType stored = to_scalar_type(folder.dtype(param));
-  const std::int64_t count = part.values.numel();
-  if (stored == part.values.scalar_type() && part.values.is_contiguous()) {
-    if (count > 0) folder.read(param, part.begin, count, bytes_of(part.values));
-  } else {
-    const at::Tensor chunk = at::empty({std::min(count, kChunk)}, stored);
-    at::Tensor values = part.values.detach();
-    for (std::int64_t done = 0; done < count; done += kChunk) {
-      const std::int64_t n = std::min(kChunk, count - done);
-      folder.read(param, part.begin + done, n, bytes_of(chunk));
-      values.narrow(0, done, n).copy_(chunk.narrow(0, 0, n));
-    }
-  }
+  const bool direct = stored == part.values.scalar_type() && part.values.is_contiguous();
+  const at::Tensor chunk = at::empty({direct ? 0 : std::min(part.values.numel(), kChunk)}, stored);
+  at::Tensor values = part.values.detach();
+  for_each_run(part.shape, part.region,
+               [&](std::int64_t first, std::int64_t local, std::int64_t count) {
+                 if (direct) {
+                   folder.read(param, first, count, bytes_of(values.narrow(0, local, count)));
+                   return;
+                 }
+                 for (std::int64_t done = 0; done < count; done += kChunk) {
+                   const std::int64_t n = std::min(kChunk, count - done);
+                   folder.read(param, first + done, n, bytes_of(chunk));
+                   values.narrow(0, local + done, n).copy_(chunk.narrow(0, 0, n));
+                 }
+               });
   folder.release(param);
 }
 
@@ -144,7 +147,8 @@ void load_hf_whole(const HfFolder& folder, Decoder& decoder) {
   decoder.allocate(stored == at::kHalf ? at::kFloat : stored);
   std::vector<TensorPart> parts;
   for (Parameter* parameter : decoder.parameters()) {
-    parts.push_back({parameter->fqn, parameter->shape, 0, parameter->tensor.detach().view({-1})});
+    parts.push_back({parameter->fqn, parameter->shape, Region::whole(parameter->shape),
+                     parameter->tensor.detach().view({-1})});
     parameter->initialized = true;
   }
   load_hf_parts(folder, parts);

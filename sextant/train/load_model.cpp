@@ -1,6 +1,7 @@
 #include "sextant/train/load_model.h"
 
 #include "sextant/base/diagnostic.h"
+#include "sextant/base/log.h"
 #include "sextant/ckpt/checkpoint.h"
 #include "sextant/hf/hf_folder.h"
 #include "sextant/tensor/dtype.h"
@@ -18,7 +19,10 @@ T loaded(Result<T> result, const fs::path& path) {
 }
 
 fs::path require_checkpoint(const fs::path& path) {
-  if (const auto found = loaded(find_checkpoint(path), path)) return *found;
+  std::vector<std::string> rejected;
+  const auto found = loaded(find_checkpoint(path, &rejected), path);
+  for (const std::string& line : rejected) SX_LOG(kWarn, "ckpt.invalid", "folder", line);
+  if (found) return *found;
   throw ConfigError(
       Diagnostic{.exit = ExitCode::kUser,
                  .number = 7,
@@ -28,8 +32,9 @@ fs::path require_checkpoint(const fs::path& path) {
                  .next = "sextant doctor " + path.string()});
 }
 
-ModelShape read_shape(const fs::path& folder) {
-  const std::string text = loaded(read_file(folder / "model.json"), folder);
+ModelShape read_shape(const Checkpoint& checkpoint) {
+  const fs::path& folder = checkpoint.path();
+  const std::string text = loaded(checkpoint.text("model.json"), folder);
   const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
   if (json.is_discarded())
     loaded(Result<int>(Error{ErrorKind::kCorrupt, "not JSON", "model.json"}), folder);
@@ -59,7 +64,11 @@ LoadedModel load_model(const fs::path& path) {
   if (is_hf_folder(path)) return load_hf_model(path);
   const fs::path folder = require_checkpoint(path);
   const Checkpoint checkpoint = loaded(Checkpoint::open(folder), folder);
-  LoadedModel model{std::make_unique<Decoder>(read_shape(folder)),
+  // What is used is compared with its hash: the model's shape, the tokenizer's files, every tensor.
+  for (const auto& [name, file] : checkpoint.manifest().files) {
+    if (name.starts_with("tokenizer/")) loaded(checkpoint.text(name), folder);
+  }
+  LoadedModel model{std::make_unique<Decoder>(read_shape(checkpoint)),
                     open_vocabulary(folder / "tokenizer"), checkpoint.step()};
   const auto parameters = model.decoder->parameters();
   model.decoder->allocate(loaded(checkpoint.load(parameters.front()->fqn), folder).scalar_type());

@@ -10,31 +10,30 @@
 namespace sx {
 namespace {
 
-bool skipped(const OwnedPart& part, bool to_write) {
-  return to_write && (!part.writer || (part.begin == part.end && part.parameter->numel() > 0));
-}
-
 TensorPart part_of(const std::string& name, const OwnedPart& part, const at::Tensor& padded) {
-  return {name, part.parameter->shape, part.begin, padded.narrow(0, 0, part.end - part.begin)};
+  const std::int64_t count = part.end - part.begin;
+  return {.name = name,
+          .shape = part.parameter->shape,
+          .region = Region::flat(part.begin, count),
+          .values = padded.narrow(0, 0, count),
+          .copy = part.copy,
+          .copies = part.copies};
 }
 
 }  // namespace
 
-std::vector<TensorPart> ParallelModel::parameters(bool to_write) const {
+std::vector<TensorPart> ParallelModel::parameters() const {
   std::vector<TensorPart> parts;
   for (const auto* own : {&engine->owned(), &engine->frozen()}) {
-    for (const OwnedPart& part : *own) {
-      if (!skipped(part, to_write))
-        parts.push_back(part_of(part.parameter->fqn, part, part.master));
-    }
+    for (const OwnedPart& part : *own)
+      parts.push_back(part_of(part.parameter->fqn, part, part.master));
   }
   return parts;
 }
 
-std::vector<TensorPart> ParallelModel::optimizer_state(bool to_write) const {
+std::vector<TensorPart> ParallelModel::optimizer_state() const {
   std::vector<TensorPart> parts;
   for (const OwnedPart& part : engine->owned()) {
-    if (skipped(part, to_write)) continue;
     const std::string& name = part.parameter->fqn;
     parts.push_back(part_of("optim." + name + ".exp_avg", part, optimizer->exp_avg(name)));
     parts.push_back(part_of("optim." + name + ".exp_avg_sq", part, optimizer->exp_avg_sq(name)));
@@ -43,6 +42,7 @@ std::vector<TensorPart> ParallelModel::optimizer_state(bool to_write) const {
 }
 
 void ParallelModel::update(double lr) {
+  if (before_update) before_update();
   std::vector<at::Tensor> grads;
   const std::vector<OwnedPart>& parts = engine->owned();
   for (std::size_t i = 0; i < parts.size(); ++i)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -23,12 +24,14 @@ struct ParallelModel {
   std::unique_ptr<Engine> engine;
   std::unique_ptr<AdamW> optimizer;
   std::optional<GradScaler> scaler;  ///< with training.dtype "fp16"
+  /// Called before masters and optimizer state change: a save may still be copying them.
+  std::function<void()> before_update;
 
   /// This rank's parts of the parameters, trainable then frozen, as views of the masters; empty
-  /// ones too. With `to_write` only those it has to write.
-  std::vector<TensorPart> parameters(bool to_write = false) const;
+  /// ones too.
+  std::vector<TensorPart> parameters() const;
   /// "optim.<name>.exp_avg" and ".exp_avg_sq" likewise.
-  std::vector<TensorPart> optimizer_state(bool to_write = false) const;
+  std::vector<TensorPart> optimizer_state() const;
   /// The optimizer over this rank's masters and gradients, then parameters to all who need them.
   void update(double lr);
 };

@@ -36,6 +36,11 @@ struct RunRecord::State {
   // Since the last logged row.
   std::int64_t window_tokens = 0;
   double window_us = 0;
+  struct Save {
+    double seconds, blocked_seconds;
+    std::int64_t bytes;
+  };
+  std::optional<Save> save;
 };
 
 RunRecord::RunRecord(const RunFolder& folder, const Recipe& recipe, const Options& options)
@@ -87,6 +92,12 @@ void RunRecord::write_step(const StepResult& result, const TrainProgress& progre
                     .num_devices = state_->options.world_size});
   state_->window_tokens = 0;
   state_->window_us = 0;
+  if (state_->save) {
+    row.set("ckpt_s", state_->save->seconds)
+        .set("ckpt_blocking_s", state_->save->blocked_seconds)
+        .set_count("ckpt_bytes", state_->save->bytes);
+    state_->save.reset();
+  }
   if (state_->metrics) check_written(state_->metrics->write(row));
   if (state_->tensorboard) check_written(state_->tensorboard->write(row));
   if (state_->options.console) {
@@ -100,6 +111,10 @@ void RunRecord::write_step(const StepResult& result, const TrainProgress& progre
     }
     console::write_line(line.to_string());
   }
+}
+
+void RunRecord::note_save(const SaveReport& report, double blocked_seconds) {
+  state_->save = {report.seconds, blocked_seconds, report.bytes};
 }
 
 void RunRecord::flush() {

@@ -38,6 +38,8 @@ class RunRecord {
   void write_step(const StepResult& result, const TrainProgress& progress,
                   const std::vector<StepTrace>& all_ranks,
                   const std::optional<Evaluation>& evaluation);
+  /// A checkpoint was committed: its figures stand in the next row. Rank 0.
+  void note_save(const SaveReport& report, double blocked_seconds);
   void flush();
 
  private:

@@ -52,8 +52,8 @@ CheckpointContent make_snapshot(ParallelModel& model, const Loader& loader,
   content.fingerprint = fingerprint;
   content.mesh = {{"dp_replicate", model.comms->num_replicas()},
                   {"dp_shard", model.comms->num_shards()}};
-  content.model_parts = model.parameters(/*to_write=*/true);
-  content.optim_parts = model.optimizer_state(/*to_write=*/true);
+  content.model_parts = model.parameters();
+  content.optim_parts = model.optimizer_state();
   content.states["loader"] = loader.state().to_json();
   content.states["trainer"] = {{"step", progress.step},
                                {"tokens", progress.tokens},
@@ -70,13 +70,24 @@ CheckpointContent make_snapshot(ParallelModel& model, const Loader& loader,
   return content;
 }
 
-TrainProgress restore_snapshot(const Checkpoint& checkpoint, ParallelModel& model, Loader* loader) {
+Restored restore_snapshot(const Checkpoint& checkpoint, ParallelModel& model, Loader* loader,
+                          Communicator& world, const CheckpointKeys& keys) {
   const char* names_rule = "a checkpoint holds exactly the tensors of the model it is loaded into";
-  const auto weights = checkpoint.load_parts(model.parameters());
-  if (!weights.ok()) fail_restore(weights.error(), checkpoint, 21, names_rule);
+  Restored out;
+  LoadOptions options{.exclude = keys.load_exclude, .strict = keys.load_strict};
+  const auto load = [&](const std::vector<TensorPart>& parts) {
+    auto found = checkpoint.load_parts(parts, options, &world);
+    if (!found.ok()) fail_restore(found.error(), checkpoint, 21, names_rule);
+    const auto append = [](std::vector<std::string>& to, const std::vector<std::string>& names) {
+      to.insert(to.end(), names.begin(), names.end());
+    };
+    append(out.report.missing, found->missing);
+    append(out.report.unexpected, found->unexpected);
+  };
+  load(model.parameters());
   model.engine->publish();
-  const auto moments = checkpoint.load_parts(model.optimizer_state(), "optim.");
-  if (!moments.ok()) fail_restore(moments.error(), checkpoint, 21, names_rule);
+  options.prefix = "optim.";
+  load(model.optimizer_state());
 
   if (model.scaler) restore_scaler(checkpoint, *model.scaler, names_rule);
   const auto loader_json = checkpoint.state("loader");
@@ -95,9 +106,11 @@ TrainProgress restore_snapshot(const Checkpoint& checkpoint, ParallelModel& mode
   if (!trainer.ok()) fail_restore(trainer.error(), checkpoint, 21, names_rule);
   try {
     model.optimizer->set_num_steps(trainer->at("optimizer_steps").get<std::int64_t>());
-    return {trainer->at("step").get<std::int64_t>(), trainer->at("tokens").get<std::int64_t>(),
-            trainer->at("skipped_steps").get<std::int64_t>(),
-            trainer->value("skipped_in_row", std::int64_t{0})};
+    out.progress = {trainer->at("step").get<std::int64_t>(),
+                    trainer->at("tokens").get<std::int64_t>(),
+                    trainer->at("skipped_steps").get<std::int64_t>(),
+                    trainer->value("skipped_in_row", std::int64_t{0})};
+    return out;
   } catch (const nlohmann::json::exception& e) {
     fail_restore({ErrorKind::kCorrupt, e.what(), "state/trainer.json"}, checkpoint, 21, names_rule);
   }

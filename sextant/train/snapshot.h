@@ -7,6 +7,7 @@
 #include "sextant/base/fs.h"
 #include "sextant/ckpt/checkpoint.h"
 #include "sextant/data/loader.h"
+#include "sextant/recipe/recipe.h"
 #include "sextant/train/parallelize.h"
 
 namespace sx {
@@ -31,10 +32,16 @@ CheckpointContent make_snapshot(ParallelModel& model, const Loader& loader,
                                 const TrainProgress& progress, const std::string& fingerprint,
                                 const std::map<std::string, std::string>& files);
 
-/// Puts a checkpoint into model, optimizer and loader (null = none, only to evaluate). Every rank
-/// calls it.
-/// Errors:  ConfigError SX2-021 (names missing or unexpected), SX2-033 (data plan changed),
+/// Puts a checkpoint, saved on whatever mesh, into model, optimizer and loader (null = none, only
+/// to evaluate). Collective over `world`, whose ranks compare what they got with the checksums of
+/// the whole tensors. Errors:  ConfigError SX2-021 (names missing or unexpected), SX2-033 (data
+/// plan changed),
 ///          IoError (corrupt file).
-TrainProgress restore_snapshot(const Checkpoint& checkpoint, ParallelModel& model, Loader* loader);
+struct Restored {
+  TrainProgress progress;
+  LoadReport report;  ///< names that were passed over
+};
+Restored restore_snapshot(const Checkpoint& checkpoint, ParallelModel& model, Loader* loader,
+                          Communicator& world, const CheckpointKeys& keys);
 
 }  // namespace sx

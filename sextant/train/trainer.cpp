@@ -16,6 +16,8 @@
 #include "sextant/base/run_folder.h"
 #include "sextant/base/signals.h"
 #include "sextant/base/version.h"
+#include "sextant/ckpt/checkpoint_list.h"
+#include "sextant/ckpt/saver.h"
 #include "sextant/dist/processes.h"
 #include "sextant/dist/threads.h"
 #include "sextant/mesh/device_mesh.h"
@@ -190,7 +192,13 @@ class RankTrainer {
       : plan_(plan),
         run_{plan.recipe, world, recorder_},
         model_(parallelize(plan.shape, run_)),
-        save_clock_(plan.recipe.checkpoint.interval) {
+        save_clock_(plan.recipe.checkpoint.interval),
+        saver_(plan.checkpoint_root, world,
+               {.run_id = "run",
+                .keep = plan.recipe.checkpoint.keep,
+                .keep_every = plan.recipe.checkpoint.keep_every,
+                .loaded_from = plan.resume_from.value_or(fs::path())}) {
+    model_.before_update = [this] { saver_.wait_copied(); };
     if (plan.data.train) loader_.emplace(make_train_loader(plan.data, run_));
     if (plan.data.heldout) eval_loader_.emplace(make_eval_loader(plan.data, run_));
     if (eval_loader_ && eval_loader_->num_eval_tokens() == 0) eval_loader_.reset();
@@ -202,20 +210,21 @@ class RankTrainer {
   }
 
   RunOutcome run() {
-    RunRecord record(plan_.folder, plan_.recipe,
-                     {.global_rank = run_.world.global_rank(),
-                      .world_size = run_.world.degree(),
-                      .resumed_at = progress_.step,
-                      .console = !plan_.options.quiet});
+    RunRecord& record = record_.emplace(plan_.folder, plan_.recipe,
+                                        RunRecord::Options{.global_rank = run_.world.global_rank(),
+                                                           .world_size = run_.world.degree(),
+                                                           .resumed_at = progress_.step,
+                                                           .console = !plan_.options.quiet});
     const std::int64_t steps = plan_.recipe.training.steps;
     bool stopped = false;
     while (progress_.step < steps && !stopped) {
       const StepResult result = step();
+      if (const auto finished = saver_.finished()) note_saved(*finished);
       stopped = result.wishes.stop;
       const bool last = progress_.step == steps;
       // Asked to stop, the save comes first: it is what the deadline is for.
       if (stopped) {
-        save();
+        save(/*wait=*/true);
         signals::end_stop_deadline();
       }
       const std::optional<Evaluation> evaluation = evaluate_if_due(last);
@@ -224,10 +233,11 @@ class RankTrainer {
       const std::vector<StepTrace> all =
           logged ? gather_traces(run_.world, result.trace) : std::vector<StepTrace>{};
       if (run_.world.coord() == 0) record.write_step(result, progress_, all, evaluation);
-      if ((result.wishes.save || last) && !stopped) save();
+      if ((result.wishes.save || last) && !stopped) save(/*wait=*/last);
       outcome_.last_loss = result.loss;
       if (evaluation) outcome_.heldout = *evaluation;
     }
+    end_save();
     record.flush();
     if (!outcome_.heldout && eval_loader_ && !stopped) outcome_.heldout = evaluate_now();
     outcome_.stopped = stopped && progress_.step < steps;
@@ -251,11 +261,17 @@ class RankTrainer {
 
  private:
   void restore(const fs::path& path) {
-    progress_ = restore_snapshot(open_checkpoint(path), model_, loader_ ? &*loader_ : nullptr);
+    const Restored restored =
+        restore_snapshot(open_checkpoint(path), model_, loader_ ? &*loader_ : nullptr, run_.world,
+                         plan_.recipe.checkpoint);
+    progress_ = restored.progress;
     outcome_.resumed_at = progress_.step;
-    if (run_.world.coord() == 0) {
-      SX_LOG(kInfo, "ckpt.loaded", "step", progress_.step, "path", path.string());
-    }
+    if (run_.world.coord() != 0) return;
+    for (const std::string& name : restored.report.missing)
+      SX_LOG(kWarn, "ckpt.passed_over", "tensor", name, "side", "model");
+    for (const std::string& name : restored.report.unexpected)
+      SX_LOG(kWarn, "ckpt.passed_over", "tensor", name, "side", "checkpoint");
+    SX_LOG(kInfo, "ckpt.loaded", "step", progress_.step, "path", path.string());
   }
 
   void start_from_hf(const fs::path& path) {
@@ -307,23 +323,41 @@ class RankTrainer {
     return evaluate(run_, *model_.decoder, *eval_loader_, plan_.recipe.metrics.eval_steps);
   }
 
-  void save() {
-    const CheckpointKeys& keys = plan_.recipe.checkpoint;
-    const auto report =
-        save_checkpoint(plan_.checkpoint_root,
-                        make_snapshot(model_, *loader_, progress_,
-                                      plan_.options.recipe.fingerprint(), plan_.checkpoint_files),
-                        run_.world,
-                        {.run_id = "run",
-                         .keep = keys.keep,
-                         .keep_every = keys.keep_every,
-                         .loaded_from = plan_.resume_from.value_or(fs::path())});
-    if (!report.ok()) throw IoError(to_diagnostic(report.error(), kDiskNext));
-    save_clock_.saved();
-    if (run_.world.coord() == 0) {
-      SX_LOG(kInfo, "ckpt.saved", "step", progress_.step, "bytes", report->bytes, "path",
-             report->path.string());
+  // A save that is going on ends first, on every rank.
+  void end_save() {
+    auto ended = saver_.wait();
+    if (!ended.ok()) note_saved(std::move(ended).error());
+    if (*ended) note_saved(**ended);
+    constexpr double kWorthTelling = 0.05;
+    if (run_.world.coord() == 0 && saver_.waited_seconds() > kWorthTelling)
+      SX_LOG(kInfo, "ckpt.waited", "step", progress_.step, "seconds", saver_.waited_seconds());
+  }
+
+  // `wait`: until it is committed; else it goes on beside the next steps.
+  void save(bool wait) {
+    end_save();
+    CheckpointContent content = make_snapshot(
+        model_, *loader_, progress_, plan_.options.recipe.fingerprint(), plan_.checkpoint_files);
+    if (wait || !plan_.recipe.checkpoint.async) {
+      const auto report = saver_.save(content);
+      note_saved(report, report.ok() ? report->seconds : 0);
+    } else {
+      const auto started = saver_.start(std::move(content), CheckpointSaver::Copy::kInBackground);
+      if (!started.ok()) note_saved(started.error());
     }
+    save_clock_.saved();
+  }
+
+  void note_saved(const Result<SaveReport>& report) {
+    note_saved(report, saver_.blocked_seconds());
+  }
+  void note_saved(const Result<SaveReport>& report, double blocked_seconds) {
+    if (!report.ok()) throw IoError(to_diagnostic(report.error(), kDiskNext));
+    if (run_.world.coord() != 0) return;
+    const std::optional<std::int64_t> step = step_of(report->path.filename().string());
+    record_->note_save(*report, blocked_seconds);
+    SX_LOG(kInfo, "ckpt.saved", "step", step.value_or(0), "bytes", report->bytes, "path",
+           report->path.string(), "seconds", report->seconds, "blocked_seconds", blocked_seconds);
   }
 
   const RunPlan& plan_;
@@ -334,7 +368,9 @@ class RankTrainer {
   std::optional<Loader> eval_loader_;
   TrainProgress progress_;
   RunOutcome outcome_;
+  std::optional<RunRecord> record_;
   SaveClock save_clock_;
+  CheckpointSaver saver_;  // behind what it copies from
 };
 
 RunPlan make_plan(const TrainOptions& options, const TrainInputs& inputs) {

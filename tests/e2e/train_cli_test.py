@@ -1,6 +1,7 @@
 """sextant train as a process: kill and resume, signals, bad input: python3 tests/e2e/train_cli_test.py BIN_DIR"""
 import json
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -20,8 +21,9 @@ def train_command(out, *sets, steps=40):
 
 
 def weights(out, steps=40):
-    with open(os.path.join(out, "ckpt", f"step-{steps:07d}", "model-00000.safetensors"), "rb") as file:
-        return file.read()
+    folder = os.path.join(out, "ckpt", f"step-{steps:07d}")
+    files = sorted(name for name in os.listdir(folder) if name.startswith("model-"))
+    return b"".join(pathlib.Path(folder, name).read_bytes() for name in files)
 
 
 def losses(out):
@@ -89,7 +91,8 @@ class TrainCommand(unittest.TestCase):
                 self.assertEqual(weights(out), weights(self.plain))
                 self.assertEqual(losses(out), losses(self.plain))
                 with open(os.path.join(out, "summary.json")) as file:
-                    self.assertLessEqual(json.load(file)["repeated_steps"], 5)
+                    # The newest save may have been under way: then it goes on from the one before.
+                    self.assertLessEqual(json.load(file)["repeated_steps"], 10)
 
     def test_interrupt_saves_and_asks_to_be_run_again(self):
         out = self.out("interrupted")
