@@ -8,10 +8,12 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <thread>
 
 #include "sextant/base/rng.h"
@@ -57,6 +59,33 @@ CheckpointContent part_of_step(std::int64_t step, Communicator& world) {
     _exit(5);
   }
   _exit(6);
+}
+
+std::int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t size = 0, resident = 0;
+  file >> size >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// Complaint 24: 200 saves keep no memory.
+TEST(CheckpointMemory, TwoHundredSavesAndMemoryStaysFlat) {
+  const TempDir root;
+  Communicator solo = Communicator::solo();
+  CheckpointSaver saver(root.path(), solo, {.keep = 2});
+  CheckpointContent content;
+  content.model = {{"w", at::zeros({500'000}, at::kFloat)}};
+  const auto save = [&](std::int64_t step) {
+    content.step = step;
+    ASSERT_TRUE(saver.start(content).ok());
+    ASSERT_TRUE(saver.wait().ok());
+  };
+  for (std::int64_t step = 1; step <= 20; ++step) save(step);
+  const std::int64_t before = resident_bytes();
+  for (std::int64_t step = 21; step <= 200; ++step) save(step);
+  EXPECT_LT(resident_bytes() - before, 1 << 20);
+  EXPECT_EQ(saver.staging_bytes(), 2'000'000);
+  EXPECT_EQ(list_checkpoints(root.path()).size(), 2U);
 }
 
 TEST(CheckpointKill, TwoHundredRandomPointsLoseNothing) {
