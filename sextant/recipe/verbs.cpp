@@ -447,9 +447,7 @@ Verb ckpt_verb() {
                   .example = "sextant ckpt inspect runs/first/ckpt/latest"};
   SubVerb verify{
       .name = "verify",
-      .summary =
-          "Check every byte of a checkpoint against its manifest; exit 5 when one differs. Of "
-          "a run, its newest one, and it must be the one that a resume would take.",
+      .summary = "Check every byte of a checkpoint, or of a run's newest; exit 5 when one differs.",
       .inputs = "PATH",
       .min_inputs = 1,
       .max_inputs = 1,
