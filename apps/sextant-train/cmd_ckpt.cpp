@@ -6,6 +6,8 @@
 #include "sextant/ckpt/checkpoint.h"
 #include "sextant/ckpt/diff.h"
 #include "sextant/ckpt/rewrite.h"
+#include "sextant/convert/convert.h"
+#include "sextant/train/hf_start.h"
 
 namespace sx {
 
@@ -119,6 +121,35 @@ int reshard(const Invocation& invocation) {
   return rewrite(invocation, invocation.integer("ranks", 1), invocation.has("plan"));
 }
 
+ConvertOptions convert_options(const Invocation& invocation) {
+  ConvertOptions options;
+  if (invocation.has("shard-bytes")) {
+    options.shard_bytes = static_cast<std::uint64_t>(
+        parse_bytes(invocation.text("shard-bytes")).value().value);  // checked by the parser
+  }
+  options.prefix = invocation.text("prefix");
+  const std::string dtype = invocation.text("dtype", "auto");
+  if (dtype == "fp32") options.dtype = safetensors::Dtype::kF32;
+  if (dtype == "fp16") options.dtype = safetensors::Dtype::kF16;
+  if (dtype == "bf16") options.dtype = safetensors::Dtype::kBF16;
+  return options;
+}
+
+// A model of Hugging Face's that cannot be read is told of as where it starts a run.
+int report_converted(const Invocation& invocation, Result<Converted> result) {
+  if (!result.ok()) throw_hf_fault(result.error(), invocation.inputs[0]);
+  if (invocation.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"path", result->path.string()},
+                                              {"tensors", result->tensors},
+                                              {"bytes", result->bytes}}
+                           .dump());
+  } else {
+    fmt::print("{}: {} tensors, {}\n", result->path.string(), result->tensors,
+               format_bytes(Bytes(static_cast<std::int64_t>(result->bytes))));
+  }
+  return 0;
+}
+
 // One row per pair of formats.
 struct Conversion {
   const char* from;
@@ -128,6 +159,21 @@ struct Conversion {
 constexpr Conversion kConversions[] = {
     {"sextant", "sextant",
      [](const Invocation& invocation) { return rewrite(invocation, 1, false); }},
+    {"hf", "sextant",
+     [](const Invocation& invocation) {
+       return report_converted(invocation, import_hf(invocation.inputs[0], invocation.inputs[1]));
+     }},
+    {"sextant", "hf",
+     [](const Invocation& invocation) {
+       return report_converted(
+           invocation, export_hf(checkpoint_to_read(invocation.inputs[0]), invocation.inputs[1],
+                                 convert_options(invocation)));
+     }},
+    {"dcp", "hf",
+     [](const Invocation& invocation) {
+       return report_converted(invocation, export_dcp(invocation.inputs[0], invocation.inputs[1],
+                                                      convert_options(invocation)));
+     }},
 };
 
 int convert(const Invocation& invocation) {

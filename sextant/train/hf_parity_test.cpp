@@ -91,13 +91,14 @@ TEST(HfStart, PartsOfAnyCutAndDtype) {
   std::vector<TensorPart> parts;
   for (const HfParam& param : folder.params()) {
     const std::int64_t begin = param.num_elements() / 3;
+    const std::int64_t count = param.num_elements() / 2;
     parts.push_back(
-        {param.name, param.shape, begin, at::empty({param.num_elements() / 2}, at::kDouble)});
+        {param.name, param.shape, Region::flat(begin, count), at::empty({count}, at::kDouble)});
   }
   load_hf_parts(folder, parts);
   for (const TensorPart& part : parts) {
     const at::Tensor expected = whole->parameter(part.name).tensor.detach().view({-1}).narrow(
-        0, part.begin, part.values.numel());
+        0, part.region.offset[0], part.values.numel());
     EXPECT_TRUE(at::equal(part.values, expected.to(at::kDouble))) << part.name;
   }
 }
@@ -106,7 +107,7 @@ TEST(HfStart, DifferencesAreFaultsOrNamed) {
   const HfFolder folder = open_hf_folder(reference("llama"));
   std::vector<TensorPart> parts;
   for (const HfParam& param : folder.params()) {
-    parts.push_back({param.name, param.shape, 0, at::empty({0}, at::kFloat)});
+    parts.push_back({param.name, param.shape, Region::flat(0, 0), at::empty({0}, at::kFloat)});
   }
   parts.front().shape[0] += 128;
   parts.back().name = "other.weight";

@@ -48,31 +48,30 @@ fs::path hf_folder_of(std::string_view path) {
   return path.starts_with(kHfPathPrefix) ? fs::path(path.substr(kHfPathPrefix.size())) : fs::path();
 }
 
-HfFolder open_hf_folder(const fs::path& folder, std::int64_t vocab_pad_to) {
-  auto opened = HfFolder::open(folder, vocab_pad_to);
-  if (opened.ok()) return std::move(opened).value();
-  const Error& error = opened.error();
-  const std::string next = "cat " + (folder / "config.json").string();
-  const auto fail = [&](int number, const char* rule) {
-    throw ConfigError(Diagnostic{.exit = ExitCode::kUser,
-                                 .number = number,
-                                 .what = error.message,
-                                 .where = error.where.empty() ? folder.string() : error.where,
-                                 .rule = rule,
-                                 .next = next});
+void throw_hf_fault(const Error& error, const fs::path& path) {
+  const auto fault = [&](int number, const char* rule) {
+    return ConfigError(Diagnostic{.exit = ExitCode::kUser,
+                                  .number = number,
+                                  .what = error.message,
+                                  .where = error.where.empty() ? path.string() : error.where,
+                                  .rule = rule,
+                                  .next = "ls " + path.string()});
   };
-  switch (error.kind) {
-    case ErrorKind::kUnsupported:
-      fail(41, "a field that changes what a model computes is built or refused, never passed over");
-      break;
-    case ErrorKind::kInvalid:
-      fail(21, "config.json and the weights beside it describe one model");
-      break;
-    default: break;
+  if (error.kind == ErrorKind::kUnsupported) {
+    throw fault(41, "what changes a model is built or refused, never passed over");
   }
-  const Diagnostic diagnostic = to_diagnostic(error, "ls " + folder.string());
+  if (error.kind == ErrorKind::kInvalid) {
+    throw fault(21, "config.json and the weights beside it describe one model");
+  }
+  const Diagnostic diagnostic = to_diagnostic(error, "ls " + path.string());
   if (diagnostic.exit == ExitCode::kUser) throw ConfigError(diagnostic);
   throw IoError(diagnostic);
+}
+
+HfFolder open_hf_folder(const fs::path& folder, std::int64_t vocab_pad_to) {
+  auto opened = HfFolder::open(folder, vocab_pad_to);
+  if (!opened.ok()) throw_hf_fault(opened.error(), folder);
+  return std::move(opened).value();
 }
 
 void load_hf_parts(const HfFolder& folder, std::span<const TensorPart> parts) {

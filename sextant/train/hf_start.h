@@ -21,6 +21,9 @@ fs::path hf_folder_of(std::string_view path);
 /// config.json that is not built here), IoError (corrupt).
 HfFolder open_hf_folder(const fs::path& folder, std::int64_t vocab_pad_to = 128);
 
+/// What `open_hf_folder` throws for `error`, met with a foreign model at `path`.
+[[noreturn]] void throw_hf_fault(const Error& error, const fs::path& path);
+
 /// Fills parts of a model's parameters, whatever mesh they are cut for, from a folder: each rank
 /// reads the bytes of its own parts. Wider dtypes take values exactly, narrower ones round to
 /// nearest. Host memory besides: a few MiB.

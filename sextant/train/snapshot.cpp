@@ -1,5 +1,8 @@
 #include "sextant/train/snapshot.h"
 
+#include <c10/core/AutogradState.h>
+#include <c10/core/GradMode.h>
+
 #include "sextant/base/diagnostic.h"
 
 namespace sx {
@@ -70,10 +73,39 @@ CheckpointContent make_snapshot(ParallelModel& model, const Loader& loader,
   return content;
 }
 
+namespace {
+
+/// A checkpoint of weights alone, as an import makes it: into the run's dtype, every tensor
+/// compared with its checksum; step, moments and data begin anew.
+void load_weights(const Checkpoint& checkpoint, ParallelModel& model, const char* names_rule) {
+  const c10::AutoGradMode no_grad(false);
+  for (const TensorPart& part : model.parameters()) {
+    const auto stored = checkpoint.load(part.name);
+    if (!stored.ok()) fail_restore(stored.error(), checkpoint, 21, names_rule);
+    if (stored->sizes() != at::IntArrayRef(part.shape)) {
+      fail_restore({ErrorKind::kInvalid, part.name + " has another shape there", ""}, checkpoint,
+                   21, names_rule);
+    }
+    const at::Tensor flat = stored->view({-1});
+    at::Tensor values = part.values.detach();
+    for_each_run(part.shape, part.region,
+                 [&](std::int64_t first, std::int64_t local, std::int64_t count) {
+                   values.narrow(0, local, count).copy_(flat.narrow(0, first, count));
+                 });
+  }
+  model.engine->publish();
+}
+
+}  // namespace
+
 Restored restore_snapshot(const Checkpoint& checkpoint, ParallelModel& model, Loader* loader,
                           Communicator& world, const CheckpointKeys& keys) {
   const char* names_rule = "a checkpoint holds exactly the tensors of the model it is loaded into";
   Restored out;
+  if (!checkpoint.manifest().states.contains("trainer")) {
+    load_weights(checkpoint, model, names_rule);
+    return out;
+  }
   LoadOptions options{.exclude = keys.load_exclude, .strict = keys.load_strict};
   const auto load = [&](const std::vector<TensorPart>& parts) {
     auto found = checkpoint.load_parts(parts, options, &world);

@@ -35,9 +35,10 @@ TEST(Snapshot, FrozenParametersAreSavedAndLoaded) {
     const TempDir root;
     rank_test(2, [&](Communicator& world) {
       const ParallelModel saved = make_model(world, preset, 1);
-      CheckpointContent content{.step = 3};
-      content.model_parts = saved.parameters(/*to_write=*/true);
-      content.optim_parts = saved.optimizer_state(/*to_write=*/true);
+      CheckpointContent content;
+      content.step = 3;
+      content.model_parts = saved.parameters();
+      content.optim_parts = saved.optimizer_state();
       const auto report = save_checkpoint(root.path(), content, world);
       ASSERT_TRUE(report.ok()) << report.error().to_string();
       const auto checkpoint = Checkpoint::open(report->path);
