@@ -11,12 +11,13 @@
 namespace sx {
 
 enum class DistFault : std::uint8_t {
-  kTimeout,   ///< a peer did not join the call in time; the message names the missing ranks
-  kMismatch,  ///< two ranks made different calls at the same place; the message shows both
-  kDeadlock,  ///< every rank waits for another one; the message shows all waits
-  kPeerLeft,  ///< a peer ended its work without joining the call
-  kPeerLost,  ///< a peer's process is gone
-  kAborted,   ///< another rank failed first; `origin_rank` and the message tell which and why
+  kTimeout,    ///< a peer did not join the call in time; the message names the missing ranks
+  kMismatch,   ///< two ranks made different calls at the same place; the message shows both
+  kDeadlock,   ///< every rank waits for another one; the message shows all waits
+  kPeerLeft,   ///< a peer ended its work without joining the call
+  kPeerLost,   ///< a peer's process is gone
+  kCorrupted,  ///< bytes of a rank came altered; `origin_rank` is that rank
+  kAborted,    ///< another rank failed first; `origin_rank` and the message tell which and why
 };
 
 /// A collective that failed. The communicators of the world are aborted by then: no rank may catch

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include <torch/version.h>
@@ -21,6 +25,14 @@ constexpr const char* kVerdict = "start/verdict";
 constexpr const char* kEqual = "equal";
 constexpr const char* kDiffer = "differ ";
 constexpr const char* kMissing = "missing ";
+
+[[noreturn]] void refuse(const std::string& difference) {
+  throw ConfigError(Diagnostic{.number = 19,
+                               .what = "the ranks of this run do not start alike",
+                               .where = difference,
+                               .rule = "all ranks run the same program, recipe and mesh",
+                               .next = "start all ranks by one command"});
+}
 
 std::string facts_key(std::int64_t rank) { return fmt::format("start/facts/{}", rank); }
 
@@ -100,13 +112,7 @@ void check_start_facts(RankStore& store, std::int64_t global_rank, std::int64_t 
     if (verdict != kEqual) store.set(fmt::format("start/seen/{}", global_rank), "1");
   }
   if (verdict == kEqual) return;
-  if (verdict.starts_with(kDiffer)) {
-    throw ConfigError(Diagnostic{.number = 19,
-                                 .what = "the ranks of this run do not start alike",
-                                 .where = verdict.substr(std::string(kDiffer).size()),
-                                 .rule = "all ranks run the same program, recipe and mesh",
-                                 .next = "start all ranks by one command"});
-  }
+  if (verdict.starts_with(kDiffer)) refuse(verdict.substr(std::string(kDiffer).size()));
   throw FatalError(Diagnostic{
       .exit = ExitCode::kPeer,
       .number = 1,
@@ -115,6 +121,42 @@ void check_start_facts(RankStore& store, std::int64_t global_rank, std::int64_t 
       .where = fmt::format("rank {}, host {}", global_rank, host_name()),
       .rule = "all ranks compare what they run before the first collective",
       .next = "look at what that rank printed; comm.init_timeout sets the time"});
+}
+
+void check_start_facts(Communicator& world, const StartFacts& facts) {
+  const CallOptions call{.unit = "start facts"};
+  const auto own = static_cast<std::int64_t>(facts.hash() >> 1);
+  at::Tensor bounds = at::full({2}, own, at::kLong);
+  bounds[1].neg_();
+  world.start_all_reduce(bounds, ReduceOp::kMax, call).wait();
+  const auto* b = bounds.const_data_ptr<std::int64_t>();
+  if (b[0] == -b[1]) return;
+
+  const std::string text = facts.text();
+  at::Tensor lengths = at::zeros({world.degree()}, at::kLong);
+  world
+      .start_all_gather(lengths, at::full({1}, static_cast<std::int64_t>(text.size()), at::kLong),
+                        {}, call)
+      .wait();
+  const auto* l = lengths.const_data_ptr<std::int64_t>();
+  const std::vector<std::int64_t> counts(l, l + world.degree());
+  at::Tensor all = at::zeros({lengths.sum().item<std::int64_t>()}, at::kByte);
+  const at::Tensor mine = at::zeros({static_cast<std::int64_t>(text.size())}, at::kByte);
+  std::memcpy(mine.mutable_data_ptr(), text.data(), text.size());
+  world.start_all_gather(all, mine, counts, call).wait();
+
+  std::vector<StartFacts> of_rank;
+  std::int64_t from = 0;
+  for (const std::int64_t count : counts) {
+    const auto* bytes = static_cast<const char*>(all.const_data_ptr()) + from;
+    of_rank.push_back(parse(std::string(bytes, static_cast<std::size_t>(count))));
+    from += count;
+  }
+  const auto name = [&](std::size_t i) { return fmt::format("rank {}", world.global_ranks()[i]); };
+  for (std::size_t i = 1; i < of_rank.size(); ++i) {
+    const std::string difference = first_difference(of_rank[0], name(0), of_rank[i], name(i));
+    if (!difference.empty()) refuse(difference);
+  }
 }
 
 }  // namespace sx

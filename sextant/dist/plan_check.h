@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sextant/base/units.h"
+#include "sextant/dist/communicator.h"
 #include "sextant/dist/rendezvous.h"
 
 namespace sx {
@@ -38,5 +39,10 @@ std::string libtorch_version();
 void check_start_facts(RankStore& store, std::int64_t global_rank, std::int64_t world_size,
                        const StartFacts& facts, Seconds timeout,
                        const std::function<bool()>& give_up = {});
+
+/// The same over a communicator of ranks that have met: one sum of 16 bytes; only when it shows a
+/// difference do the ranks exchange their lines. Collective.
+/// Errors: ConfigError SX2-019 on every rank.
+void check_start_facts(Communicator& world, const StartFacts& facts);
 
 }  // namespace sx

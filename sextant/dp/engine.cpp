@@ -103,7 +103,8 @@ void Engine::skip(Module& unit) {
 void Engine::finish_grads() {
   SX_CHECK(in_step_ && last_done_, "finish_grads before the last microbatch's backward");
   if (replicating_ != nullptr) replicating_->finish_replicate();
-  replicating_ = nullptr;
+  replicating_ = storing_ = nullptr;
+  for (Buffer& buffer : buffers_) buffer.memory->wait_store();
   compare_plans();
   agree_on_unused();
   // The other ranks of a rehearsal are not there and have called nothing.
@@ -154,7 +155,7 @@ void Engine::abort_iteration() noexcept {
   if (hooks_) hooks_->reset();
   calls_.clear();
   open_.clear();
-  reducing_ = replicating_ = nullptr;
+  reducing_ = replicating_ = storing_ = nullptr;
   for (Unit& unit : units_) unit.outstanding = 0;
   in_step_ = in_microbatch_ = in_backward_ = last_done_ = false;
 }
@@ -246,7 +247,7 @@ void Engine::prefetch(std::size_t current) {
       UnitBuffer& memory = *buffers_[b].memory;
       if (!memory.params_sharded() || is_gathered(memory.state()) || is_gathering(memory.state()))
         continue;
-      if (held + memory.gathered_bytes() > prefetch_budget_) return;
+      if (held + memory.gathered_bytes() > prefetch_budget_) return memory.start_fetch();
       memory.start_gather();
       buffers_[b].ahead = true;
       held += memory.gathered_bytes();
@@ -342,10 +343,20 @@ void Engine::finish_reduction() {
   UnitBuffer* done = std::exchange(reducing_, nullptr);
   if (replicating_ != nullptr && is_last_) {
     replicating_->finish_replicate();
-    replicating_ = nullptr;
+    note_store(std::exchange(replicating_, nullptr));
   }
   done->finish_reduce();
-  if (done->replicating()) replicating_ = done;
+  if (done->replicating()) {
+    replicating_ = done;
+  } else {
+    note_store(done);
+  }
+}
+
+/// One buffer's sums at a time are on their way to the store, whatever the depth of the model.
+void Engine::note_store(UnitBuffer* buffer) {
+  if (storing_ != nullptr && storing_ != buffer) storing_->wait_store();
+  storing_ = buffer;
 }
 
 void Engine::end_backward() {

@@ -103,6 +103,8 @@ class Engine {
 
   const Policy& policy() const { return policy_; }
   Arena& arena() { return *arena_; }
+  /// What is offloaded; empty where nothing is.
+  const Arena* store() const { return store_.get(); }
   std::vector<const UnitBuffer*> buffers() const;
   const GatherPlan& plan() const { return plan_; }
   std::vector<std::string> unit_names() const;
@@ -156,6 +158,7 @@ class Engine {
   void complete(std::size_t buffer);
   void dispatch_reductions();
   void finish_reduction();
+  void note_store(UnitBuffer* buffer);
   void release_after_backward(Buffer& buffer);
   bool due(const Buffer& buffer) const;
   void end_backward();
@@ -167,7 +170,9 @@ class Engine {
   Module& root_;
   DataComms& comms_;
   Policy policy_;
-  std::shared_ptr<Arena> arena_;
+  std::shared_ptr<Arena> arena_, store_;
+  std::unique_ptr<OffloadQueue> offload_;  ///< null where nothing is offloaded
+  UnitBuffer* storing_ = nullptr;          ///< its sums are on their way to the store
   std::vector<Unit> units_;
   std::vector<Buffer> buffers_;
   std::vector<std::size_t> reduce_order_;  ///< trainable buffers, last parameters first

@@ -57,6 +57,11 @@ Engine::Engine(Module& root, DataComms& comms, Policy policy, c10::ScalarType dt
     refuse(faults.front(), "parallelism.dp", "the choices of data parallelism must go together",
            "sextant train --help-recipe");
   }
+  if (policy_.offload_params || policy_.offload_grads) {
+    const ArenaDebug& debug = arena_->debug();
+    store_ = Arena::make(debug);
+    offload_ = std::make_unique<OffloadQueue>(debug.max_delay, debug.seed);
+  }
   parameters_ = root_.parameters();
   build_units();
   build_buffers(dtype);
@@ -284,7 +289,9 @@ void Engine::add_buffers(const std::string& name, const std::vector<Parameter*>&
                                                                    .layout = std::move(layout),
                                                                    .policy = policy,
                                                                    .dtypes = dtypes,
-                                                                   .trainable = trainable},
+                                                                   .trainable = trainable,
+                                                                   .store = store_,
+                                                                   .offload = offload_.get()},
                                                  comms_, arena_);
     buffers_.push_back(std::move(buffer));
   }

@@ -72,6 +72,21 @@ std::vector<std::string> policy_faults(const Policy& policy, std::int64_t num_re
                  unit.layout.has_value() ? unit.layout : policy.layout);
     if (unit.reshard_after_forward) check_reshard(*unit.reshard_after_forward);
   }
+  if (policy.offload_params || policy.offload_grads) {
+    const auto check_offload = [&](const PresetRow& of) {
+      if (!of.params_sharded || num_shards == 1) {
+        faults.push_back(
+            fmt::format("offload with {} on dp_shard = {}: only sharded parameters are offloaded",
+                        of.name, num_shards));
+      }
+    };
+    check_offload(row);
+    for (const UnitOverride& unit : policy.overrides) {
+      if (unit.preset) check_offload(preset_row(*unit.preset));
+    }
+    if (policy.optimizer_over_replicas || policy.compat != LayoutCompat::kSextant)
+      faults.emplace_back("offload with optimizer_over_replicas or another compat than sextant");
+  }
   const auto check_main = [&](std::optional<c10::ScalarType> dtype) {
     if (dtype && *dtype != c10::kFloat && *dtype != c10::kDouble) {
       faults.push_back(fmt::format("main_dtype {}: fp32 or fp64", c10::toString(*dtype)));

@@ -99,6 +99,9 @@ struct Policy {
   bool overlap_reduce = true;        ///< a reduction is waited for when the next one starts
   bool overlap_param_gather = true;  ///< updated parameters are waited for when they are used
   ReduceWire wire = ReduceWire::kReduceDtype;
+  /// Kept in a store beside the memory that computes, and copied from and to it: masters, and with
+  /// them what units are gathered from; main gradients. Sharded units only.
+  bool offload_params = false, offload_grads = false;
   bool separate_comms = true;  ///< own communicators for gather and reduce
   std::vector<UnitOverride> overrides{};
 };

@@ -179,13 +179,14 @@ TEST(Prediction, PeakAndTrafficOfEveryPreset) {
   std::vector<double> errors;
   for (const DpChoice& choice : choices()) {
     SCOPED_TRACE(name_of(choice));
-    const DpPlan plan = make_dp_plan(decoder_units(shape), choice);
+    const DpPlan plan = make_decoder_plan(shape, choice);
     const DpMemory predicted = predict_dp_memory(plan);
     const Measured measured = run(shape, choice);
     const auto peak = static_cast<double>(measured.peaks.back());
-    errors.push_back(std::abs(static_cast<double>(predicted.peak) - peak) / peak);
-    EXPECT_LE(errors.back(), 0.03) << "predicted " << predicted.peak << " at " << predicted.moment
-                                   << ", measured " << measured.peaks.back();
+    errors.push_back(std::abs(static_cast<double>(predicted.states.bytes) - peak) / peak);
+    EXPECT_LE(errors.back(), 0.03)
+        << "predicted " << predicted.states.bytes << " at " << predicted.states.moment
+        << ", measured " << measured.peaks.back();
     // The order of units is known from the second step on; from then on every step is the same.
     // (The allocator sees 64 bytes more for each block that the first step has left for reuse.)
     EXPECT_EQ(measured.leased[2], measured.leased[1]);
@@ -208,10 +209,10 @@ TEST(Prediction, TiedHeadAndPositions) {
   shape.positions = Positions::kLearned;
   DpChoice choice{
       .preset = DpPreset::kZero2, .num_shards = 4, .microbatches = 2, .bucket_elements = 100'000};
-  const DpPlan plan = make_dp_plan(decoder_units(shape), choice);
+  const DpPlan plan = make_decoder_plan(shape, choice);
   const Measured measured = run(shape, choice);
   const auto peak = static_cast<double>(measured.peaks.back());
-  EXPECT_NEAR(static_cast<double>(predict_dp_memory(plan).peak), peak, 0.03 * peak);
+  EXPECT_NEAR(static_cast<double>(predict_dp_memory(plan).states.bytes), peak, 0.03 * peak);
 }
 
 }  // namespace

@@ -30,6 +30,8 @@ UnitBuffer::UnitBuffer(Setup setup, DataComms& comms, std::shared_ptr<Arena> are
   params_sharded_ = shards_params(policy(), comms_.num_shards());
   optimizer_sharded_ = row.optimizer_sharded && trainable();
   over_replicas_ = policy().optimizer_over_replicas && optimizer_sharded_;
+  offload_params_ = policy().offload_params && params_sharded_;
+  offload_grads_ = policy().offload_grads && params_sharded_ && trainable();
   identity_ = policy().compat == LayoutCompat::kSextant;
   gathered_ = layout().gathered_numel();
   full_ = layout().zero_copy() ? gathered_ : layout().full_numel();
@@ -80,7 +82,10 @@ void UnitBuffer::allocate() {
   const BufferDtypes& t = dtypes();
   const auto make = [&](std::int64_t numel, c10::ScalarType dtype, MemoryClass purpose,
                         const char* what) {
-    Lease lease = arena_->acquire(numel, dtype, purpose, fmt::format("{} {}", name(), what));
+    const bool offloaded = purpose == MemoryClass::kOptimizer ? offload_params_ : offload_grads_;
+    const std::shared_ptr<Arena>& from =
+        offloaded && purpose != MemoryClass::kParams ? setup_.store : arena_;
+    Lease lease = from->acquire(numel, dtype, purpose, fmt::format("{} {}", name(), what));
     if (numel > 0) lease.view(dtype, 0, numel).zero_();
     return lease;
   };
@@ -112,7 +117,7 @@ void UnitBuffer::allocate() {
     }
     master_lease_ = make(numel, t.main, MemoryClass::kOptimizer, "masters");
     master_ = master_lease_.view(t.main, 0, numel);
-    if (params_sharded_ && same && !over_replicas_) chunk_params_ = master_;
+    if (params_sharded_ && same && !over_replicas_ && !offload_params_) chunk_params_ = master_;
   }
   if (params_sharded_ && over_replicas_) {
     chunk_lease_ = make(chunk_.numel, t.param, MemoryClass::kParams, "shard");
@@ -279,6 +284,8 @@ void UnitBuffer::publish() {
              to_string(state_));
     kept_shard_.reset();
     kept_ways_ = 0;
+    if (fetched_) setup_.offload->wait(fetch_);
+    fetched_.reset();             // the values of before
     if (!over_replicas_) return;  // masters are the shards
     const std::int64_t at = own_.begin - chunk_.begin;
     for (std::size_t i = 0; i < owned_.size(); ++i) {
@@ -304,8 +311,8 @@ void UnitBuffer::publish() {
     return;
   }
   if (!layout().zero_copy()) {
-    wire_ =
-        arena_->acquire(gathered_, dtypes().param, MemoryClass::kTransient, name() + " parameters");
+    wire_ = arena_->acquire(gathered_, dtypes().param, MemoryClass::kTransient,
+                            name() + " parameters", MemoryCategory::kGathered);
   }
   if (!aliased) copy_in_masters();
   at::Tensor wire = wire_params();
@@ -336,14 +343,27 @@ void UnitBuffer::start_gather() {
   wait_params();
   state_ = after(state_, ShardedEvent::kStartGather, name());
   if (kept_shard_) return start_gather_from_neighbours();
-  wire_ = arena_->acquire(gathered_, dtypes().param, MemoryClass::kTransient, name() + " gathered");
+  wire_ = arena_->acquire(gathered_, dtypes().param, MemoryClass::kTransient, name() + " gathered",
+                          MemoryCategory::kGathered);
   const at::Tensor wire = wire_params();
   at::Tensor shard = chunk_params_;
-  if (!shard.defined()) {
+  if (offload_params_) {
+    start_fetch();
+    setup_.offload->wait(fetch_);
+    shard = fetched_.view(dtypes().param, 0, chunk_.numel);
+  } else if (!shard.defined()) {
     copy_in_masters();
     shard = wire.narrow(0, chunk_.begin, chunk_.numel);
   }
   gather_handle_ = comms_.gather().start_all_gather(wire, shard, {}, call("parameters"));
+}
+
+void UnitBuffer::start_fetch() {
+  if (!offload_params_ || fetched_ || kept_shard_ || is_gathered(state_) || chunk_.numel == 0)
+    return;
+  fetched_ = arena_->acquire(chunk_.numel, dtypes().param, MemoryClass::kTransient,
+                             name() + " fetched shard");
+  fetch_ = setup_.offload->start_copy(fetched_.view(dtypes().param, 0, chunk_.numel), master_);
 }
 
 void UnitBuffer::wait_gather() {
@@ -352,9 +372,10 @@ void UnitBuffer::wait_gather() {
   const at::NoGradGuard no_grad;
   state_ = after(state_, ShardedEvent::kWaitGather, name());
   gather_handle_.wait();
+  fetched_.reset();
   if (!layout().zero_copy() && wire_) {
-    full_lease_ =
-        arena_->acquire(full_, dtypes().param, MemoryClass::kTransient, name() + " unsharded");
+    full_lease_ = arena_->acquire(full_, dtypes().param, MemoryClass::kTransient,
+                                  name() + " unsharded", MemoryCategory::kGathered);
     copy_out(wire_params(), full_params());
     wire_.reset();
   }
@@ -380,8 +401,8 @@ void UnitBuffer::release(std::int64_t keep_ways) {
     const std::int64_t place = comms_.shard() % keep_ways;
     const std::int64_t begin = place * full_ / keep_ways;
     const std::int64_t count = slices(full_, keep_ways)[static_cast<std::size_t>(place)];
-    kept_shard_ =
-        arena_->acquire(count, dtypes().param, MemoryClass::kTransient, name() + " kept shard");
+    kept_shard_ = arena_->acquire(count, dtypes().param, MemoryClass::kTransient,
+                                  name() + " kept shard", MemoryCategory::kGathered);
     kept_shard_.view(dtypes().param, 0, count).copy_(full_params().narrow(0, begin, count));
     kept_ways_ = keep_ways;
   }
@@ -392,7 +413,8 @@ void UnitBuffer::release(std::int64_t keep_ways) {
 
 void UnitBuffer::start_gather_from_neighbours() {
   Lease& lease = layout().zero_copy() ? wire_ : full_lease_;
-  lease = arena_->acquire(full_, dtypes().param, MemoryClass::kTransient, name() + " gathered");
+  lease = arena_->acquire(full_, dtypes().param, MemoryClass::kTransient, name() + " gathered",
+                          MemoryCategory::kGathered);
   const std::vector<std::int64_t> counts = slices(full_, kept_ways_);
   const std::int64_t own = counts[static_cast<std::size_t>(comms_.shard() % kept_ways_)];
   gather_handle_ = comms_.neighbours(kept_ways_)
@@ -413,6 +435,12 @@ void UnitBuffer::abort() noexcept {
   drain(publish_handle_);
   drain(reduce_handle_);
   drain(replicate_handle_);
+  if (setup_.offload != nullptr) {
+    setup_.offload->wait(fetch_);
+    setup_.offload->wait(stage_);
+  }
+  fetched_.reset();
+  staged_.reset();
   publishing_ = replicating_ = received_ = reduced_once_ = false;
   if (params_sharded_) {
     if (is_gathered(state_)) detach_params();

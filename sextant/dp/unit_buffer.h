@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sextant/dp/data_comms.h"
+#include "sextant/dp/offload.h"
 #include "sextant/dp/policy.h"
 #include "sextant/mesh/unit_layout.h"
 #include "sextant/nn/module.h"
@@ -56,6 +57,9 @@ class UnitBuffer {
     Policy policy;                             ///< of this buffer's units, overrides applied
     BufferDtypes dtypes;
     bool trainable = true;
+    /// Where the policy offloads: memory of the store, and the way there and back.
+    std::shared_ptr<Arena> store{};
+    OffloadQueue* offload = nullptr;
   };
   UnitBuffer(Setup setup, DataComms& comms, std::shared_ptr<Arena> arena);
   ~UnitBuffer();
@@ -85,6 +89,8 @@ class UnitBuffer {
   /// No-ops when parameters are replicated or already there.
   void start_gather();
   void wait_gather();
+  /// Offloaded: the shard's way from the store, ahead of its gather.
+  void start_fetch();
   /// Back to shards; with `keep_ways` > 1 the group of neighbours keeps the whole.
   void release(std::int64_t keep_ways = 0);
 
@@ -104,6 +110,8 @@ class UnitBuffer {
   void finish_reduce();
   bool replicating() const { return replicating_; }
   void finish_replicate();
+  /// Offloaded: waits until the sums are in the store.
+  void wait_store();
   /// Local gradients that no reduction has taken yet.
   bool has_local() const;
   /// Elements of the own gradient range that this rank answers for in the norm.
@@ -147,6 +155,8 @@ class UnitBuffer {
   void add_result();
   void start_replicate();
   at::Tensor result_chunk() const;
+  at::Tensor sum_chunk() const;  ///< where the shard's sum is made
+  void start_store();
   void zero_gaps(const at::Tensor& flat, bool gathered, Range within) const;
   std::vector<std::int64_t> chunk_counts() const;
   at::Tensor assemble(const std::vector<at::Tensor>& parts, std::size_t i);
@@ -170,11 +180,16 @@ class UnitBuffer {
   at::Tensor master_;        ///< whole own range or packed parts, main dtype
   at::Tensor chunk_params_;  ///< chunk in param dtype, ready to be gathered; undefined: cast first
   Handle gather_handle_, publish_handle_;
+  bool offload_params_ = false, offload_grads_ = false;
+  Lease fetched_;  ///< shard in param dtype, from the store
+  OffloadQueue::Ticket fetch_ = 0;
   bool publishing_ = false;
   std::int64_t kept_ways_ = 0;
 
   // Gradients.
   bool local_persistent_ = false, in_place_ = false;
+  Lease staged_;  ///< sum of the shard, on its way to or from the store
+  OffloadQueue::Ticket stage_ = 0;
   Lease local_lease_, result_lease_, grad_wire_, receive_, send_, replicate_lease_;
   at::Tensor result_;  ///< chunk (ddp: everything) in main dtype
   std::vector<bool> has_value_, taken_, ever_taken_;

@@ -34,7 +34,8 @@ at::Tensor UnitBuffer::local_grad(std::size_t i) const {
 
 void UnitBuffer::need_local() {
   if (local_lease_) return;
-  local_lease_ = arena_->acquire(full_, dtypes().main, MemoryClass::kGrads, name() + " gradients");
+  local_lease_ = arena_->acquire(full_, dtypes().main, MemoryClass::kGrads, name() + " gradients",
+                                 MemoryCategory::kGradUnsharded);
   zero_gaps(local_flat(), false, {0, full_});
 }
 
@@ -97,6 +98,12 @@ void UnitBuffer::start_reduce(bool last) {
   if (!stateless_reduce_) state_ = after(state_, ShardedEvent::kStartReduce, name());
   last_ = last;
   const BufferDtypes& t = dtypes();
+  if (offload_grads_) {
+    wait_store();
+    staged_ = arena_->acquire(chunk_.numel, t.main, MemoryClass::kTransient,
+                              name() + " staged gradients");
+    if (reduced_once_) stage_ = setup_.offload->start_copy(sum_chunk(), result_);
+  }
   if (layout().zero_copy() && t.reduce == t.main) {
     wire_grads_ = full_ == 0 ? at::empty({0}, t.main) : local_flat();
   } else {
@@ -175,6 +182,18 @@ at::Tensor UnitBuffer::result_chunk() const {
   return optimizer_sharded_ ? result_ : result_.narrow(0, chunk_.begin, chunk_.numel);
 }
 
+at::Tensor UnitBuffer::sum_chunk() const {
+  return offload_grads_ ? staged_.view(dtypes().main, 0, chunk_.numel) : result_chunk();
+}
+
+void UnitBuffer::start_store() { stage_ = setup_.offload->start_copy(result_, sum_chunk()); }
+
+void UnitBuffer::wait_store() {
+  if (!offload_grads_ || !staged_) return;
+  setup_.offload->wait(stage_);
+  staged_.reset();
+}
+
 /// Adds what the reduction gave to the sum of earlier microbatches.
 void UnitBuffer::add_result() {
   const std::int64_t replicas = comms_.num_replicas();
@@ -185,7 +204,8 @@ void UnitBuffer::add_result() {
   if (policy().grad_scale == GradScale::kMean && mean_factors().after != 1.0) {
     from = from.to(dtypes().main).div_(mean_factors().after);
   }
-  const at::Tensor to = everything ? result_ : result_chunk();
+  if (offload_grads_) setup_.offload->wait(stage_);  // the sum so far
+  const at::Tensor to = everything ? result_ : sum_chunk();
   if (from.numel() > 0 && from.const_data_ptr() != to.const_data_ptr()) {
     add_gradient(to, from, !reduced_once_);
   }
@@ -204,11 +224,15 @@ void UnitBuffer::finish_reduce() {
   std::fill(has_value_.begin(), has_value_.end(), false);
   if (!stateless_reduce_) state_ = after(state_, ShardedEvent::kWaitReduce, name());
   const bool flat = policy().order == FoldOrder::kFlat;
-  if (last_ && comms_.num_replicas() > 1 && !flat) start_replicate();
+  if (last_ && comms_.num_replicas() > 1 && !flat) {
+    start_replicate();
+  } else if (offload_grads_) {
+    start_store();
+  }
 }
 
 void UnitBuffer::start_replicate() {
-  const at::Tensor chunk = result_chunk();
+  const at::Tensor chunk = sum_chunk();
   at::Tensor wire = chunk;
   if (dtypes().reduce != dtypes().main) {
     replicate_lease_ = arena_->acquire(chunk.numel(), dtypes().reduce, MemoryClass::kTransient,
@@ -233,12 +257,13 @@ void UnitBuffer::finish_replicate() {
   replicating_ = false;
   replicate_handle_.wait();
   if (replicate_lease_) {
-    const at::Tensor chunk = result_chunk();
+    const at::Tensor chunk = sum_chunk();
     const std::int64_t at = over_replicas_ ? own_.begin - chunk_.begin : 0;
     const std::int64_t n = over_replicas_ ? own_.numel : chunk.numel();
     chunk.narrow(0, at, n).copy_(replicate_lease_.view(dtypes().reduce, at, n));
     replicate_lease_.reset();
   }
+  if (offload_grads_) start_store();
   if (!optimizer_sharded_ && comms_.num_shards() > 1) {
     comms_.gather()
         .start_all_gather(result_, result_chunk(), chunk_counts(), call("gradients"))

@@ -1,10 +1,13 @@
 #include "sextant/plan/dp_plan.h"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "sextant/base/check.h"
 
@@ -39,42 +42,49 @@ LayoutOptions layout_options(const DpChoice& choice) {
                         .item_bytes = std::min({bytes.param, bytes.reduce, bytes.main}),
                         .compat = choice.compat,
                         .bucket_elements = choice.bucket_elements,
+                        .num_buckets = choice.num_buckets,
+                        .pad_for_bus = choice.pad_for_bus,
                         .block_elements = choice.block_elements};
   if (row.optimizer_sharded && choice.optimizer_over_replicas)
     options.degree *= choice.num_replicas;
-  const bool replicated = !row.optimizer_sharded;
-  if (replicated && !is_bucket(options.kind)) options.kind = LayoutKind::kFlat;
-  SX_CHECK(options.kind != LayoutKind::kBucketPlain || replicated,
+  const bool uncut = !row.optimizer_sharded || options.degree == 1;
+  if (uncut && !is_bucket(options.kind)) options.kind = LayoutKind::kFlat;
+  SX_CHECK(options.kind != LayoutKind::kBucketPlain || !row.optimizer_sharded,
            "layout bucket_plain is not cut; {} needs cuts", row.name);
   return options;
 }
 
+constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
+
 /// One unit's own buffers.
-void add_unit_buffers(DpPlan& plan, std::size_t unit, LayoutOptions options) {
-  constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
-  if (is_bucket(options.kind)) options.bucket_elements = kNoLimit;
+void add_unit_buffers(DpPlan& plan, std::size_t unit, const DpChoice& choice,
+                      LayoutOptions options) {
+  if (is_bucket(options.kind)) {
+    options.bucket_elements = kNoLimit;
+    options.num_buckets = 0;
+  }
   const std::vector<UnitParam>& params = plan.units[unit].params;
-  for (const auto& [first, last] : split_by_cap(params, options.item_bytes, plan.choice.unit_cap)) {
+  for (const auto& [first, last] : split_by_cap(params, options.item_bytes, choice.unit_cap)) {
     const std::vector<UnitParam> part(params.begin() + static_cast<std::ptrdiff_t>(first),
                                       params.begin() + static_cast<std::ptrdiff_t>(last));
     LayoutOptions chosen = options;
-    const bool free_choice = plan.choice.preset == DpPreset::kFsdp2 && !plan.choice.layout;
+    const bool free_choice = choice.preset == DpPreset::kFsdp2 && !choice.layout;
     if (free_choice && chosen.kind == LayoutKind::kPerParam) {
       // Without copies where that costs less than one percent of padding.
       chosen.kind = LayoutKind::kBlock;
       const UnitLayout tried(part, chosen);
       if (tried.padding() * 100 >= tried.num_elements()) chosen.kind = LayoutKind::kPerParam;
     }
-    plan.buffers.push_back({plan.units[unit].name, UnitLayout(part, chosen), {unit}});
+    plan.buffers.push_back({plan.units[unit].name, UnitLayout(part, chosen), {unit}, choice});
   }
 }
 
-/// Buckets over the parameters of all units.
-void add_buckets(DpPlan& plan, const LayoutOptions& options) {
-  constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
+/// Buckets over the parameters of units with equal choices.
+void add_buckets(DpPlan& plan, const std::vector<std::size_t>& members, const DpChoice& choice,
+                 const LayoutOptions& options) {
   std::vector<UnitParam> all;
   std::vector<std::size_t> unit_of;
-  for (std::size_t u = 0; u < plan.units.size(); ++u) {
+  for (const std::size_t u : members) {
     for (const UnitParam& param : plan.units[u].params) {
       all.push_back(param);
       unit_of.push_back(u);
@@ -85,19 +95,35 @@ void add_buckets(DpPlan& plan, const LayoutOptions& options) {
   single.bucket_elements = kNoLimit;
   single.num_buckets = 0;
   for (std::size_t b = 0; b < whole.buckets().size(); ++b) {
-    std::vector<std::size_t> members = whole.buckets()[b].params;
-    std::sort(members.begin(), members.end());
+    std::vector<std::size_t> inside = whole.buckets()[b].params;
+    std::sort(inside.begin(), inside.end());
     std::vector<UnitParam> params;
     std::set<std::size_t> units;
-    for (const std::size_t i : members) {
+    for (const std::size_t i : inside) {
       params.push_back(all[i]);
       units.insert(unit_of[i]);
     }
     plan.buffers.push_back({fmt::format("bucket {}", b),
                             UnitLayout(params, single),
                             {units.begin(), units.end()},
-                            units.size()});
+                            choice});
   }
+}
+
+/// Last parameters first: backward completes them first.
+void sort_by_last_parameter(DpPlan& plan) {
+  std::map<std::string, std::size_t> number;
+  for (const DpUnit& unit : plan.units) {
+    for (const UnitParam& param : unit.params) number.emplace(param.fqn, number.size());
+  }
+  const auto last = [&](const DpBuffer& buffer) {
+    std::size_t most = 0;
+    for (const UnitParam& param : buffer.layout.params())
+      most = std::max(most, number.at(param.fqn));
+    return most;
+  };
+  std::stable_sort(plan.buffers.begin(), plan.buffers.end(),
+                   [&](const DpBuffer& a, const DpBuffer& b) { return last(a) > last(b); });
 }
 
 }  // namespace
@@ -130,14 +156,50 @@ std::vector<DpUnit> decoder_units(const ModelShape& shape) {
   return units;
 }
 
-std::int64_t DpPlan::chunk(const DpBuffer& buffer) const {
-  // Replicated: the largest of the nearly equal parts that pass through the ranks.
-  return (buffer.layout.gathered_numel() + choice.num_shards - 1) / choice.num_shards;
+bool params_sharded(const DpChoice& choice) {
+  return choice.num_shards > 1 && row_of(choice.preset).params_sharded;
 }
 
-std::int64_t DpPlan::own(const DpBuffer& buffer) const {
-  if (!optimizer_sharded) return buffer.layout.gathered_numel();
-  return buffer.layout.shard_numel();
+bool optimizer_sharded(const DpChoice& choice) { return row_of(choice.preset).optimizer_sharded; }
+
+bool sums_locally(const DpChoice& choice) {
+  if (choice.sum != MicrobatchSum::kPreset) return choice.sum == MicrobatchSum::kLocal;
+  return choice.num_shards == 1 || row_of(choice.preset).sum_local;
+}
+
+std::int64_t DpBuffer::chunk() const {
+  // Replicated: the largest of the nearly equal parts that pass through the ranks.
+  return (layout.gathered_numel() + choice.num_shards - 1) / choice.num_shards;
+}
+
+std::int64_t DpBuffer::own() const {
+  return optimizer_sharded(choice) ? layout.shard_numel() : layout.gathered_numel();
+}
+
+DpChoice choice_of(const DpChoice& choice, const std::string& unit) {
+  DpChoice own = choice;
+  own.overrides.clear();
+  for (const DpUnitChoice& each : choice.overrides) {
+    if (fnmatch(each.pattern.c_str(), unit.c_str(), 0) != 0) continue;
+    if (each.preset) {
+      own.preset = *each.preset;
+      own.layout = each.layout;
+    } else if (each.layout) {
+      own.layout = each.layout;
+    }
+    if (each.release) {
+      own.release = *each.release;
+      own.keep_ways = each.keep_ways;
+      own.keep_bytes = each.keep_bytes;
+    }
+    own.sum = each.sum.value_or(own.sum);
+    own.a2a_wire = each.a2a_wire.value_or(own.a2a_wire);
+    own.bytes.main = each.main_bytes.value_or(own.bytes.main);
+    if (each.main_bytes) own.bytes.moments = 2 * own.bytes.main;
+    own.bytes.param = each.param_bytes.value_or(own.bytes.param);
+    own.bytes.reduce = each.reduce_bytes.value_or(own.bytes.reduce);
+  }
+  return own;
 }
 
 DpPlan make_dp_plan(std::vector<DpUnit> units, const DpChoice& choice,
@@ -145,23 +207,27 @@ DpPlan make_dp_plan(std::vector<DpUnit> units, const DpChoice& choice,
   SX_CHECK(choice.num_replicas >= 1 && choice.num_shards >= 1 && choice.microbatches >= 1,
            "{} replicas of {} shards, {} microbatches", choice.num_replicas, choice.num_shards,
            choice.microbatches);
-  const Row& row = row_of(choice.preset);
-  DpPlan plan{.choice = choice,
-              .params_sharded = row.params_sharded,
-              .optimizer_sharded = row.optimizer_sharded,
-              .sum_local = choice.sum == MicrobatchSum::kPreset
-                               ? row.sum_local
-                               : choice.sum == MicrobatchSum::kLocal,
-              .units = std::move(units),
-              .buffers = {},
-              .reduce_order = {}};
-  const LayoutOptions options = layout_options(choice);
-  if (is_bucket(options.kind) && !plan.params_sharded) {
-    add_buckets(plan, options);
-  } else {
-    for (std::size_t u = 0; u < plan.units.size(); ++u) add_unit_buffers(plan, u, options);
-    std::reverse(plan.buffers.begin(), plan.buffers.end());
+  DpPlan plan{.choice = choice, .units = std::move(units), .buffers = {}};
+  // Units whose replicated parameters share buckets, by what the engine tells buckets apart by.
+  using Key = std::tuple<DpPreset, LayoutKind, std::int64_t, std::int64_t, std::int64_t,
+                         MicrobatchSum, bool>;
+  std::map<Key, std::vector<std::size_t>> shared;
+  for (std::size_t u = 0; u < plan.units.size(); ++u) {
+    const DpChoice own = choice_of(choice, plan.units[u].name);
+    const LayoutOptions options = layout_options(own);
+    if (is_bucket(options.kind) && !params_sharded(own)) {
+      shared[{own.preset, options.kind, own.bytes.param, own.bytes.reduce, own.bytes.main, own.sum,
+              own.a2a_wire}]
+          .push_back(u);
+    } else {
+      add_unit_buffers(plan, u, own, options);
+    }
   }
+  for (const auto& [key, members] : shared) {
+    const DpChoice own = choice_of(choice, plan.units[members.front()].name);
+    add_buckets(plan, members, own, layout_options(own));
+  }
+  sort_by_last_parameter(plan);
   for (const auto& [owner, user] : tied) {
     for (DpBuffer& buffer : plan.buffers) {
       if (std::count(buffer.units.begin(), buffer.units.end(), owner) > 0 &&
@@ -170,9 +236,14 @@ DpPlan make_dp_plan(std::vector<DpUnit> units, const DpChoice& choice,
       }
     }
   }
-  // Last parameters first: backward completes them first.
-  for (std::size_t b = 0; b < plan.buffers.size(); ++b) plan.reduce_order.push_back(b);
   return plan;
+}
+
+DpPlan make_decoder_plan(const ModelShape& shape, const DpChoice& choice) {
+  std::vector<DpUnit> units = decoder_units(shape);
+  std::vector<std::pair<std::size_t, std::size_t>> tied;
+  if (shape.tie_embeddings) tied.emplace_back(0, units.size() - 1);
+  return make_dp_plan(std::move(units), choice, tied);
 }
 
 }  // namespace sx

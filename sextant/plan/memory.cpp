@@ -1,3 +1,4 @@
+// The engine's step in terms of blocks: the same decisions in the same order.
 #include "sextant/plan/memory.h"
 
 #include <fmt/format.h>
@@ -6,333 +7,351 @@
 #include <map>
 #include <optional>
 
+#include "sextant/base/check.h"
+#include "sextant/plan/arena_model.h"
+#include "sextant/plan/buffer_blocks.h"
+
 namespace sx {
 namespace {
 
-constexpr std::int64_t kBlockBytes = 128;
+using Kind = TapeEvent::Kind;
 
-std::int64_t block(std::int64_t bytes) {
-  return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
-}
-
-/// Live bytes over the moments of a step.
-class Ledger {
- public:
-  void at(std::string moment) { moment_ = std::move(moment); }
-  void take(DpBox box, std::int64_t bytes) {
-    live_[static_cast<std::size_t>(box)] += bytes;
-    std::int64_t total = 0;
-    for (const std::int64_t each : live_) total += each;
-    if (total <= peak_) return;
-    peak_ = total;
-    at_peak_ = live_;
-    peak_moment_ = moment_;
-  }
-  void give(DpBox box, std::int64_t bytes) { live_[static_cast<std::size_t>(box)] -= bytes; }
-  const DpMemory::Boxes& live() const { return live_; }
-  void report(DpMemory& out) const {
-    out.peak = peak_;
-    out.at_peak = at_peak_;
-    out.moment = peak_moment_;
-  }
-
- private:
-  DpMemory::Boxes live_{};
-  DpMemory::Boxes at_peak_{};
-  std::int64_t peak_ = 0;
-  std::string moment_, peak_moment_;
-};
-
-/// Sizes of one buffer's blocks; 0 where there is none.
-struct Blocks {
-  std::int64_t params = 0, master = 0, moments = 0, main_grads = 0;  // persistent
-  std::int64_t gathered = 0;                                         ///< as it comes over the wire
-  std::int64_t full = 0;       ///< copied out; 0: the wire's own memory
-  std::int64_t grads = 0;      ///< whole gradients of a microbatch; 0: they are persistent
-  std::int64_t grad_wire = 0;  ///< copy in wire type and order; 0: the gradients themselves
-  std::int64_t exchanged = 0;  ///< sent copies and received parts of an ordered fold
-  std::int64_t published = 0;  ///< updated replicas on their way, where they are copied out
-  std::int64_t replicate = 0;  ///< shard in wire type, on its way over replicas
-};
-
-Blocks blocks_of(const DpPlan& plan, const DpBuffer& buffer) {
-  const DpChoice& choice = plan.choice;
-  const ItemBytes& item = choice.bytes;
-  const UnitLayout& layout = buffer.layout;
-  const std::int64_t all = layout.gathered_numel();
-  const bool copies = !layout.zero_copy();
-  const std::int64_t full = copies ? layout.full_numel() : all;
-  const std::int64_t chunk = plan.chunk(buffer), own = plan.own(buffer);
-  const bool own_alignment = choice.compat == LayoutCompat::kSextant;
-  const bool over_replicas = choice.optimizer_over_replicas && plan.optimizer_sharded;
-
-  Blocks b;
-  const std::int64_t main_align = std::max<std::int64_t>(1, kBlockBytes / item.main);
-  const auto padded = [&](std::int64_t n) {
-    return (n + main_align - 1) / main_align * main_align;
-  };
-  if (!plan.params_sharded) b.params = block(full * item.param);
-  const bool aliased = item.param == item.main && own_alignment && !plan.params_sharded && !copies;
-  if (!aliased) {
-    std::int64_t numel = own;
-    if (!own_alignment) {
-      numel = 0;
-      for (const UnitParam& param : layout.params()) numel += padded(param.num_elements());
-    }
-    b.master = block(numel * item.main);
-  }
-  if (plan.params_sharded && over_replicas) b.params = block(chunk * item.param);
-
-  // Optimizer state is made per part of a parameter, each padded.
-  if (plan.optimizer_sharded) {
-    std::vector<std::int64_t> part(layout.params().size(), 0);
-    for (const Segment& segment : layout.segments(0)) part[segment.param] += segment.size();
-    for (const std::int64_t numel : part) b.moments += padded(numel) * item.moments;
-  } else {
-    for (const UnitParam& param : layout.params())
-      b.moments += padded(param.num_elements()) * item.moments;
-  }
-
-  const bool local = !plan.params_sharded && plan.sum_local;
-  const bool in_place = local && !copies;
-  if (local) b.main_grads += block(full * item.main);
-  if (!in_place) b.main_grads += block((plan.optimizer_sharded ? chunk : all) * item.main);
-
-  if (plan.params_sharded) {
-    b.gathered = block(all * item.param);
-    if (copies) b.full = block(full * item.param);
-  }
-  if (!plan.params_sharded && plan.optimizer_sharded && copies)
-    b.published = block(all * item.param);
-  if (!local) b.grads = block(full * item.main);
-  if (copies || item.reduce != item.main) b.grad_wire = block(all * item.reduce);
-  const bool flat = choice.flat_order && choice.num_replicas > 1;
-  if (flat && plan.optimizer_sharded && choice.num_shards > 1) {
-    b.exchanged = block(choice.num_replicas * all * item.reduce) +
-                  block(choice.num_replicas * choice.num_shards * chunk * item.reduce);
-  } else if (choice.a2a_wire && choice.num_shards > 1 && plan.optimizer_sharded &&
-             item.reduce == 2) {
-    b.exchanged = block(choice.num_shards * chunk * item.reduce);
-  }
-  if (choice.num_replicas > 1 && !flat && item.reduce != item.main)
-    b.replicate = block(chunk * item.reduce);
-  return b;
-}
-
-/// The engine's step in terms of blocks: the same decisions in the same order.
 class Replay {
  public:
-  explicit Replay(const DpPlan& plan) : plan_(plan), state_(plan.buffers.size()) {
-    for (const DpBuffer& buffer : plan.buffers) blocks_.push_back(blocks_of(plan, buffer));
-    buffers_of_.resize(plan.units.size());
+  Replay(const DpPlan& plan, const StepTape& tape) : plan_(plan), tape_(tape) {
     for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
-      for (const std::size_t unit : plan.buffers[b].units) buffers_of_[unit].push_back(b);
+      buffers_.push_back({.blocks = blocks_of(plan.buffers[b]), .choice = &plan.buffers[b].choice});
+      for (const UnitParam& param : plan.buffers[b].layout.params()) buffer_of_[param.fqn] = b;
     }
-    budget_ = plan.choice.prefetch_bytes;
-    if (budget_ < 0) {
-      for (const auto& buffers : buffers_of_) {
-        std::int64_t bytes = 0;
-        for (const std::size_t b : buffers) bytes += blocks_[b].gathered;
-        budget_ = std::max(budget_, 2 * bytes);
-      }
+    units_.resize(plan.units.size());
+    for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
+      for (const std::size_t unit : plan.buffers[b].units) units_[unit].buffers.push_back(b);
     }
+    for (const TapeEvent& event : tape) {
+      if (event.kind == Kind::kPreForward || event.kind == Kind::kPreBackward)
+        order_.push_back({event.unit, event.kind == Kind::kPreBackward});
+    }
+    decide_what_fits();
   }
 
   DpMemory run() {
-    ledger_.at("start");
-    for (const Blocks& b : blocks_) {
-      ledger_.take(DpBox::kParams, b.params);
-      ledger_.take(DpBox::kMaster, b.master);
-      ledger_.take(DpBox::kMoments, b.moments);
-      ledger_.take(DpBox::kMainGrads, b.main_grads);
+    memory_.at("start");
+    for (const Buffer& b : buffers_) {
+      memory_.lease(DpBox::kParams, b.blocks.params);
+      memory_.lease(DpBox::kMaster, b.blocks.master);
+      memory_.lease(DpBox::kMainGrads, b.blocks.local_grads);
+      memory_.lease(DpBox::kMainGrads, b.blocks.grad_shard);
     }
-    DpMemory memory;
-    memory.persistent = ledger_.live();
-    for (std::int64_t m = 0; m < plan_.choice.microbatches; ++m)
-      microbatch(m + 1 == plan_.choice.microbatches);
-    finish_replicate();
-    commit();
-    ledger_.report(memory);
-    return memory;
+    for (const Buffer& b : buffers_) memory_.take(DpBox::kMoments, b.blocks.moments);
+    DpMemory out;
+    out.persistent = memory_.live();
+    step();
+    out.first = memory_.allocated();
+    known_ = true;
+    for (int i = 0; i < 2; ++i) step();
+    out.states = memory_.states();
+    out.allocated = memory_.allocated();
+    return out;
   }
 
  private:
-  struct State {
-    bool gathered = false, ahead = false, grads = false, complete = false;
+  struct Buffer {
+    BufferBlocks blocks;
+    const DpChoice* choice;
+    bool gathered = false, on_wire = false, ahead = false, grads = false;
+    bool complete = false, published = false;
+    bool kept = false;       ///< neighbours have it
+    bool from_kept = false;  ///< and it comes from them
   };
+  struct Unit {
+    std::vector<std::size_t> buffers;
+    bool done = false, fits = false;
+  };
+  struct Use {
+    std::size_t unit;
+    bool backward;
+  };
+
+  /// From the last unit back, the one that runs last (the root) at the end, while the bytes last;
+  /// and how far ahead gathers go.
+  void decide_what_fits() {
+    std::int64_t kept = 0, largest = 0;
+    const std::size_t n = units_.size();
+    for (std::size_t i = 0; i < n; ++i) {
+      Unit& unit = units_[i + 1 < n ? n - 2 - i : n - 1];
+      std::int64_t bytes = 0, budget = 0;
+      for (const std::size_t b : unit.buffers) {
+        bytes += gathered_bytes(b);
+        if (buffers_[b].blocks.gathered > 0) budget = buffers_[b].choice->keep_bytes;
+      }
+      largest = std::max(largest, bytes);
+      unit.fits = kept + bytes <= budget;
+      if (unit.fits) kept += bytes;
+    }
+    budget_ = plan_.choice.prefetch_bytes < 0 ? 2 * largest : plan_.choice.prefetch_bytes;
+  }
+  std::int64_t gathered_bytes(std::size_t b) const {
+    const DpBuffer& buffer = plan_.buffers[b];
+    return params_sharded(buffer.choice)
+               ? buffer.layout.gathered_numel() * buffer.choice.bytes.param
+               : 0;
+  }
+
+  void step() {
+    memory_.at("start of a step");
+    memory_.begin_step();
+    for (std::int64_t m = 0; m < plan_.choice.microbatches; ++m)
+      microbatch(m + 1 == plan_.choice.microbatches);
+    finish_replicate();
+    optimizer_step();
+    commit();
+  }
+
   void microbatch(bool last) {
     last_ = last;
-    next_reduce_ = 0;
-    for (State& state : state_) state.complete = false;
-    const std::size_t n = plan_.units.size();
-    cursor_ = 0;
-    prefetch(n);
-    for (std::size_t unit = 0; unit < n; ++unit) {
-      ledger_.at("forward of " + plan_.units[unit].name);
-      ++cursor_;
-      gather(unit);
-      prefetch(unit);
-      const bool next_is_own = unit + 1 == n;
-      if (!next_is_own && plan_.choice.release == Release::kAfterUse) release(unit);
-    }
-    for (std::size_t unit = n; unit-- > 0;) {
-      ledger_.at("backward of " + plan_.units[unit].name);
-      ++cursor_;
-      gather(unit);
-      prefetch(unit);
-      for (const std::size_t b : buffers_of_[unit]) {
-        // A tied parameter's gradient comes as one, when its owner's backward ends.
-        const auto owners = plan_.buffers[b].units.begin();
-        if (std::find(owners, owners + static_cast<std::ptrdiff_t>(plan_.buffers[b].num_owners),
-                      unit) != owners + static_cast<std::ptrdiff_t>(plan_.buffers[b].num_owners))
-          need_grads(b);
-      }
-      for (const std::size_t b : buffers_of_[unit]) {
-        // A buffer is complete when the first of its units in forward order has ended.
-        const auto& users = plan_.buffers[b].units;
-        if (*std::min_element(users.begin(), users.end()) == unit) complete(b);
-      }
-    }
-    ledger_.at("end of backward");
+    next_reduce_ = cursor_ = 0;
+    for (Buffer& buffer : buffers_) buffer.complete = false;
+    for (Unit& unit : units_) unit.done = false;
+    prefetch(units_.size());
+    for (const TapeEvent& event : tape_) play(event);
+    memory_.at("end of backward");
+    for (std::size_t unit = units_.size(); unit-- > 0;) finish(unit);
     finish_reduce();
-    for (std::size_t b = 0; b < state_.size(); ++b) {
-      state_[b].ahead = false;
+    for (std::size_t b = 0; b < buffers_.size(); ++b) {
+      if (buffers_[b].on_wire) wait_gather(b);
+      buffers_[b].ahead = false;
       release_after_backward(b);
     }
   }
 
-  /// Updated parameters are spread; where they are copied out, all buffers are on the wire at once.
-  void commit() {
-    ledger_.at("spread of updated parameters");
-    std::int64_t bytes = 0;
-    for (const Blocks& b : blocks_) bytes += b.published;
-    ledger_.take(DpBox::kGathered, bytes);
-    ledger_.give(DpBox::kGathered, bytes);
-  }
-
-  void gather(std::size_t unit) {
-    for (const std::size_t b : buffers_of_[unit]) start_gather(b);
-    for (const std::size_t b : buffers_of_[unit]) {
-      wait_gather(b);
-      state_[b].ahead = false;
-    }
-  }
-  void start_gather(std::size_t b) {
-    if (!plan_.params_sharded || state_[b].gathered || on_wire_.count(b) > 0) return;
-    ledger_.take(DpBox::kGathered, blocks_[b].gathered);
-    on_wire_[b] = true;
-  }
-  void wait_gather(std::size_t b) {
-    if (on_wire_.erase(b) == 0) return;
-    if (blocks_[b].full > 0) {
-      ledger_.take(DpBox::kGathered, blocks_[b].full);
-      ledger_.give(DpBox::kGathered, blocks_[b].gathered);
-    }
-    state_[b].gathered = true;
-  }
-  void give_back(std::size_t b) {
-    if (!state_[b].gathered) return;
-    state_[b].gathered = false;
-    ledger_.give(DpBox::kGathered, blocks_[b].full > 0 ? blocks_[b].full : blocks_[b].gathered);
-  }
-  void release(std::size_t unit) {
-    for (const std::size_t b : buffers_of_[unit]) {
-      if (plan_.buffers[b].units.size() == 1) give_back(b);
-    }
-  }
-  void release_after_backward(std::size_t b) {
-    if (plan_.choice.release != Release::kAfterStep || last_) give_back(b);
-  }
-
-  /// Units in the order of use, this one's place onwards: forward, then backward.
-  std::vector<std::size_t> ahead() const {
-    const std::size_t n = plan_.units.size();
-    std::vector<std::size_t> units;
-    for (std::size_t i = cursor_; i < 2 * n; ++i) units.push_back(i < n ? i : 2 * n - 1 - i);
-    return units;
-  }
-  void prefetch(std::size_t current) {
-    if (!plan_.params_sharded || budget_ == 0) return;
-    std::int64_t held = 0;
-    for (std::size_t b = 0; b < state_.size(); ++b) {
-      if (state_[b].ahead) held += blocks_[b].gathered;
-    }
-    if (current < plan_.units.size()) {
-      for (const std::size_t b : buffers_of_[current]) held += blocks_[b].gathered;
-    }
-    for (const std::size_t unit : ahead()) {
-      if (unit == current) continue;
-      for (const std::size_t b : buffers_of_[unit]) {
-        if (state_[b].gathered || on_wire_.count(b) > 0) continue;
-        if (held + blocks_[b].gathered > budget_) return;
-        start_gather(b);
-        state_[b].ahead = true;
-        held += blocks_[b].gathered;
+  void play(const TapeEvent& event) {
+    switch (event.kind) {
+      case Kind::kTake: memory_.take(DpBox::kActivations, event.bytes); break;
+      case Kind::kGive: memory_.give(DpBox::kActivations, event.bytes); break;
+      case Kind::kPreForward:
+        memory_.at("forward of " + plan_.units[event.unit].name);
+        use(event.unit);
+        break;
+      case Kind::kPostForward: release_after_forward(event.unit); break;
+      case Kind::kPreBackward:
+        memory_.at("backward of " + plan_.units[event.unit].name);
+        // Whatever ran later has ended, used or not.
+        for (std::size_t later = units_.size(); later-- > event.unit + 1;) finish(later);
+        use(event.unit);
+        break;
+      case Kind::kPostBackward: finish(event.unit); break;
+      case Kind::kGradient: {
+        const auto at = buffer_of_.find(event.parameter);
+        SX_CHECK(at != buffer_of_.end(), "the plan has no parameter {}", event.parameter);
+        need_grads(at->second);
+        break;
       }
     }
   }
 
+  void use(std::size_t unit) {
+    ++cursor_;
+    for (const std::size_t b : units_[unit].buffers) start_gather(b);
+    for (const std::size_t b : units_[unit].buffers) {
+      wait_gather(b);
+      buffers_[b].ahead = false;
+    }
+    prefetch(unit);
+  }
+
+  // ---- parameters ----
+
+  void wait_published(Buffer& buffer) {
+    if (!buffer.published) return;
+    buffer.published = false;
+    memory_.end_lease(DpBox::kGathered, buffer.blocks.published);
+  }
+  void start_gather(std::size_t b) {
+    Buffer& buffer = buffers_[b];
+    if (buffer.blocks.gathered == 0 || buffer.gathered || buffer.on_wire) return;
+    buffer.on_wire = true;
+    buffer.from_kept = buffer.kept;
+    memory_.lease(DpBox::kGathered, buffer.kept ? buffer.blocks.whole : buffer.blocks.gathered);
+  }
+  void wait_gather(std::size_t b) {
+    Buffer& buffer = buffers_[b];
+    wait_published(buffer);
+    if (!buffer.on_wire) return;
+    buffer.on_wire = false;
+    buffer.gathered = true;
+    if (buffer.from_kept) {
+      memory_.end_lease(DpBox::kGathered, buffer.blocks.kept);
+      buffer.kept = false;
+    } else if (buffer.blocks.full > 0) {
+      memory_.lease(DpBox::kGathered, buffer.blocks.full);
+      memory_.end_lease(DpBox::kGathered, buffer.blocks.gathered);
+    }
+  }
+  void give_back(std::size_t b, bool keep = false) {
+    Buffer& buffer = buffers_[b];
+    if (!buffer.gathered) return;
+    buffer.gathered = false;
+    if (keep && buffer.blocks.kept > 0) {
+      buffer.kept = true;
+      memory_.lease(DpBox::kGathered, buffer.blocks.kept);
+    }
+    const BufferBlocks& blocks = buffer.blocks;
+    const bool copied = blocks.full > 0;
+    memory_.end_lease(DpBox::kGathered, copied             ? blocks.full
+                                        : buffer.from_kept ? blocks.whole
+                                                           : blocks.gathered);
+    buffer.from_kept = false;
+  }
+  void release_after_forward(std::size_t unit) {
+    const bool next_is_own = cursor_ < order_.size() && order_[cursor_].unit == unit &&
+                             order_[cursor_].backward && known_;
+    if (next_is_own) return;
+    const bool is_root = unit + 1 == units_.size();
+    for (const std::size_t b : units_[unit].buffers) {
+      if (plan_.buffers[b].units.size() > 1) continue;
+      switch (buffers_[b].choice->release) {
+        case Release::kAfterUse:
+          if (!is_root) give_back(b);
+          break;
+        case Release::kKeepShard: give_back(b, true); break;
+        case Release::kFits:
+          if (!units_[unit].fits) give_back(b);
+          break;
+        case Release::kAfterBackward:
+        case Release::kAfterStep: break;
+      }
+    }
+  }
+  void release_after_backward(std::size_t b) {
+    if (buffers_[b].choice->release != Release::kAfterStep || last_) give_back(b);
+  }
+
+  void prefetch(std::size_t current) {
+    if (!known_ || budget_ == 0) return;
+    std::int64_t held = 0;
+    for (std::size_t b = 0; b < buffers_.size(); ++b) {
+      if (buffers_[b].ahead) held += gathered_bytes(b);
+    }
+    if (current < units_.size()) {
+      for (const std::size_t b : units_[current].buffers) held += gathered_bytes(b);
+    }
+    for (std::size_t i = cursor_; i < order_.size(); ++i) {
+      if (order_[i].unit == current) continue;
+      for (const std::size_t b : units_[order_[i].unit].buffers) {
+        Buffer& buffer = buffers_[b];
+        if (buffer.blocks.gathered == 0 || buffer.gathered || buffer.on_wire) continue;
+        if (held + gathered_bytes(b) > budget_) return;
+        start_gather(b);
+        buffer.ahead = true;
+        held += gathered_bytes(b);
+      }
+    }
+  }
+
+  // ---- gradients ----
+
   void need_grads(std::size_t b) {
-    if (state_[b].grads) return;
-    state_[b].grads = true;
-    ledger_.take(DpBox::kGradUnsharded, blocks_[b].grads);
+    if (buffers_[b].grads) return;
+    buffers_[b].grads = true;
+    memory_.lease(DpBox::kGradUnsharded, buffers_[b].blocks.grads);
   }
   void drop_grads(std::size_t b) {
-    if (!state_[b].grads) return;
-    state_[b].grads = false;
-    ledger_.give(DpBox::kGradUnsharded, blocks_[b].grads);
+    if (!buffers_[b].grads) return;
+    buffers_[b].grads = false;
+    memory_.end_lease(DpBox::kGradUnsharded, buffers_[b].blocks.grads);
+  }
+  bool due(std::size_t b) const { return last_ || !sums_locally(*buffers_[b].choice); }
+
+  void finish(std::size_t unit) {
+    if (units_[unit].done) return;
+    units_[unit].done = true;
+    for (const std::size_t b : units_[unit].buffers) {
+      const std::vector<std::size_t>& users = plan_.buffers[b].units;
+      if (std::all_of(users.begin(), users.end(), [&](std::size_t u) { return units_[u].done; }))
+        complete(b);
+    }
   }
   void complete(std::size_t b) {
-    state_[b].complete = true;
-    if (!due()) release_after_backward(b);
-    while (next_reduce_ < plan_.reduce_order.size() &&
-           state_[plan_.reduce_order[next_reduce_]].complete) {
-      const std::size_t next = plan_.reduce_order[next_reduce_++];
-      if (!due()) continue;
+    buffers_[b].complete = true;
+    need_grads(b);
+    if (!due(b)) release_after_backward(b);
+    while (next_reduce_ < buffers_.size() && buffers_[next_reduce_].complete) {
+      const std::size_t next = next_reduce_++;
+      if (!due(next)) continue;
       finish_reduce();
-      start_gather(next);
-      wait_gather(next);
       start_reduce(next);
       release_after_backward(next);
       if (!plan_.choice.overlap_reduce) finish_reduce();
     }
   }
-  bool due() const { return last_ || !plan_.sum_local; }
   void start_reduce(std::size_t b) {
-    const Blocks& blocks = blocks_[b];
+    const BufferBlocks& blocks = buffers_[b].blocks;
     if (blocks.grad_wire > 0) {
-      ledger_.take(DpBox::kCommBuffers, blocks.grad_wire);
+      memory_.lease(DpBox::kCommBuffers, blocks.grad_wire);
       drop_grads(b);
     }
-    ledger_.take(DpBox::kCommBuffers, blocks.exchanged);
+    memory_.lease(DpBox::kCommBuffers, blocks.sent);
+    memory_.lease(DpBox::kCommBuffers, blocks.received);
     reducing_ = b;
   }
   void finish_reduce() {
     if (!reducing_) return;
     const std::size_t b = *reducing_;
+    const BufferBlocks& blocks = buffers_[b].blocks;
     reducing_.reset();
     if (last_) finish_replicate();
-    ledger_.give(DpBox::kCommBuffers, blocks_[b].grad_wire + blocks_[b].exchanged);
+    memory_.take(DpBox::kActivations, blocks.fold);
+    memory_.give(DpBox::kActivations, blocks.fold);
+    memory_.end_lease(DpBox::kCommBuffers, blocks.grad_wire);
+    memory_.end_lease(DpBox::kCommBuffers, blocks.received);
+    memory_.end_lease(DpBox::kCommBuffers, blocks.sent);
     drop_grads(b);
-    if (last_ && blocks_[b].replicate > 0) {
-      ledger_.take(DpBox::kCommBuffers, blocks_[b].replicate);
+    if (last_ && blocks.replicate > 0) {
+      memory_.lease(DpBox::kCommBuffers, blocks.replicate);
       replicating_ = b;
     }
   }
   void finish_replicate() {
     if (!replicating_) return;
-    ledger_.give(DpBox::kCommBuffers, blocks_[*replicating_].replicate);
+    memory_.end_lease(DpBox::kCommBuffers, buffers_[*replicating_].blocks.replicate);
     replicating_.reset();
   }
 
+  // ---- update ----
+
+  void optimizer_step() {
+    memory_.at("optimizer");
+    for (const auto copies : {&BufferBlocks::decayed_copies, &BufferBlocks::plain_copies}) {
+      std::int64_t bytes = 0;
+      for (const Buffer& b : buffers_) bytes += b.blocks.*copies;
+      memory_.take(DpBox::kActivations, bytes);
+      memory_.give(DpBox::kActivations, bytes);
+    }
+  }
+
+  /// Updated replicas are spread; where they are copied out, all are on the wire until they are
+  /// used.
+  void commit() {
+    memory_.at("spread of updated parameters");
+    for (std::size_t b = buffers_.size(); b-- > 0;) {
+      Buffer& buffer = buffers_[b];
+      wait_published(buffer);
+      if (buffer.blocks.published == 0) continue;
+      memory_.lease(DpBox::kGathered, buffer.blocks.published);
+      buffer.published = true;
+      if (!plan_.choice.overlap_param_gather) wait_published(buffer);
+    }
+  }
+
   const DpPlan& plan_;
-  std::vector<Blocks> blocks_;
-  std::vector<State> state_;
-  std::vector<std::vector<std::size_t>> buffers_of_;
-  std::map<std::size_t, bool> on_wire_;
+  const StepTape& tape_;
+  std::vector<Buffer> buffers_;
+  std::vector<Unit> units_;
+  std::map<std::string, std::size_t> buffer_of_;
+  std::vector<Use> order_;
+  ArenaModel memory_;
   std::int64_t budget_ = 0;
-  Ledger ledger_;
-  bool last_ = false;
+  bool known_ = false, last_ = false;
   std::size_t cursor_ = 0, next_reduce_ = 0;
   std::optional<std::size_t> reducing_, replicating_;
 };
@@ -348,6 +367,8 @@ const char* to_string(DpBox box) {
     case DpBox::kGathered: return "gathered";
     case DpBox::kGradUnsharded: return "grad_unsharded";
     case DpBox::kCommBuffers: return "comm_buffers";
+    case DpBox::kSpare: return "spare";
+    case DpBox::kActivations: return "activations";
   }
   return "?";
 }
@@ -358,14 +379,17 @@ std::int64_t DpMemory::persistent_total() const {
   return total;
 }
 
-DpMemory predict_dp_memory(const DpPlan& plan) { return Replay(plan).run(); }
+DpMemory predict_memory(const DpPlan& plan, const StepTape& tape) {
+  return Replay(plan, tape).run();
+}
+
+DpMemory predict_dp_memory(const DpPlan& plan) {
+  return predict_memory(plan, plain_tape(plan.units));
+}
 
 double state_bytes_per_param(const DpChoice& choice) {
-  const bool sharded = choice.preset == DpPreset::kFsdp1 || choice.preset == DpPreset::kFsdp2;
-  const bool cut = choice.preset != DpPreset::kDdp;
-  const bool local = choice.sum == MicrobatchSum::kPreset
-                         ? choice.preset == DpPreset::kDdp || choice.preset == DpPreset::kZero1
-                         : choice.sum == MicrobatchSum::kLocal;
+  const bool sharded = params_sharded(choice), cut = optimizer_sharded(choice);
+  const bool local = sums_locally(choice);
   const auto shards = static_cast<double>(choice.num_shards);
   const double owners =
       shards * (choice.optimizer_over_replicas ? static_cast<double>(choice.num_replicas) : 1.0);

@@ -61,7 +61,7 @@ TEST(DpMemory, TransientMemoryOfShardedUnitsDoesNotGrowWithDepth) {
   const auto transient = [&](std::int64_t depth, Release release) {
     DpChoice choice{.preset = DpPreset::kFsdp1, .num_shards = 8, .release = release};
     const DpMemory memory = predict(equal_units(depth, each), choice);
-    return memory.peak - memory.persistent_total();
+    return memory.states.bytes - memory.persistent_total();
   };
   const std::int64_t bytes = each * 4;
   // Two units whole (the one in use and the next), the gradients of one unit that are reduced and
@@ -74,12 +74,12 @@ TEST(DpMemory, TransientMemoryOfShardedUnitsDoesNotGrowWithDepth) {
 TEST(DpMemory, FetchingAheadCostsWhatItHolds) {
   const std::int64_t each = 1 << 16;
   DpChoice choice{.preset = DpPreset::kFsdp1, .num_shards = 4};
-  const std::int64_t ahead = predict(equal_units(8, each), choice).peak;
+  const std::int64_t ahead = predict(equal_units(8, each), choice).states.bytes;
   choice.prefetch_bytes = 0;
-  const std::int64_t none = predict(equal_units(8, each), choice).peak;
+  const std::int64_t none = predict(equal_units(8, each), choice).states.bytes;
   EXPECT_EQ(ahead - none, each * 4);
   choice.overlap_reduce = false;
-  EXPECT_EQ(none - predict(equal_units(8, each), choice).peak, each * 4);
+  EXPECT_EQ(none - predict(equal_units(8, each), choice).states.bytes, each * 4);
 }
 
 TEST(DpMemory, OneReplicaBufferWhateverTheDepth) {
@@ -88,7 +88,8 @@ TEST(DpMemory, OneReplicaBufferWhateverTheDepth) {
   choice.bytes.reduce = 2;
   const DpMemory shallow = predict(equal_units(4, each), choice);
   const DpMemory deep = predict(equal_units(40, each), choice);
-  EXPECT_EQ(deep.peak - deep.persistent_total(), shallow.peak - shallow.persistent_total());
+  EXPECT_EQ(deep.states.bytes - deep.persistent_total(),
+            shallow.states.bytes - shallow.persistent_total());
 }
 
 TEST(DpMemory, SummedLocallyOverMicrobatchesKeepsAllGradients) {
@@ -96,7 +97,7 @@ TEST(DpMemory, SummedLocallyOverMicrobatchesKeepsAllGradients) {
   DpChoice choice{
       .preset = DpPreset::kFsdp1, .num_shards = 4, .microbatches = 2, .sum = MicrobatchSum::kLocal};
   const DpMemory memory = predict(equal_units(depth, each), choice);
-  EXPECT_GE(memory.at_peak[static_cast<std::size_t>(DpBox::kGradUnsharded)], depth * each * 4);
+  EXPECT_GE(memory.states.of(DpBox::kGradUnsharded), depth * each * 4);
 }
 
 TEST(DpMemory, DecoderUnits) {
@@ -125,7 +126,9 @@ TEST(DpMemoryProperty, MoreShardsNeverTakeMore) {
     choice.preset = static_cast<DpPreset>(random() % 5);
     choice.num_replicas = 1 + static_cast<std::int64_t>(random() % 2);
     choice.microbatches = 1 + static_cast<std::int64_t>(random() % 3);
-    choice.release = static_cast<Release>(random() % 3);
+    choice.release = static_cast<Release>(random() % 5);
+    choice.keep_ways = 2;
+    choice.keep_bytes = 1 << 18;
     choice.sum = static_cast<MicrobatchSum>(random() % 3);
     choice.bytes.param = 2 << random() % 2;
     choice.layout = random() % 2 == 0 ? std::optional(LayoutKind::kFlat) : std::nullopt;
@@ -133,13 +136,14 @@ TEST(DpMemoryProperty, MoreShardsNeverTakeMore) {
     for (const std::int64_t shards : {8, 4, 2, 1}) {
       choice.num_shards = shards;
       const DpMemory memory = predict(units, choice);
-      EXPECT_GE(memory.peak, memory.persistent_total());
+      EXPECT_GE(memory.states.bytes, memory.persistent_total());
+      EXPECT_GE(memory.allocated.bytes, memory.states.bytes);
       EXPECT_GE(memory.persistent_total(), before);
       before = memory.persistent_total();
       std::int64_t at_peak = 0;
-      for (const std::int64_t bytes : memory.at_peak) at_peak += bytes;
-      EXPECT_EQ(at_peak, memory.peak);
-      EXPECT_FALSE(memory.moment.empty());
+      for (const std::int64_t bytes : memory.states.boxes) at_peak += bytes;
+      EXPECT_EQ(at_peak, memory.states.bytes);
+      EXPECT_FALSE(memory.states.moment.empty());
     }
   }
 }

@@ -10,42 +10,36 @@ double share(std::int64_t degree) {
   return static_cast<double>(degree - 1) / static_cast<double>(degree);
 }
 
-struct Preset {
-  bool params_sharded, optimizer_sharded, sum_local;
-};
-
-Preset preset_of(const DpChoice& choice) {
-  const bool fsdp = choice.preset == DpPreset::kFsdp1 || choice.preset == DpPreset::kFsdp2;
-  const bool local = choice.preset == DpPreset::kDdp || choice.preset == DpPreset::kZero1;
-  return {fsdp, choice.preset != DpPreset::kDdp,
-          choice.sum == MicrobatchSum::kPreset ? local : choice.sum == MicrobatchSum::kLocal};
-}
-
 }  // namespace
 
 DpVolume dp_volume_elements(const DpChoice& choice, std::int64_t padded, std::int64_t regathered) {
-  const Preset preset = preset_of(choice);
+  const bool sharded = params_sharded(choice), cut = optimizer_sharded(choice);
   const auto p = static_cast<double>(padded);
   const auto again = static_cast<double>(regathered < 0 ? padded : regathered);
   const auto m = static_cast<double>(choice.microbatches);
   const std::int64_t shards = choice.num_shards, replicas = choice.num_replicas;
   const auto w = static_cast<double>(shards);
-  const double reductions = preset.sum_local ? 1 : m;
+  const double reductions = sums_locally(choice) ? 1 : m;
 
   DpVolume volume;
-  if (preset.params_sharded) {
+  if (sharded) {
     switch (choice.release) {
+      case Release::kKeepShard:
+        // The second time among the neighbours.
+        volume.gather = p * m * share(shards) + again * m * share(choice.keep_ways);
+        break;
+      case Release::kFits:
       case Release::kAfterUse: volume.gather = (p + again) * m * share(shards); break;
       case Release::kAfterBackward: volume.gather = p * m * share(shards); break;
       case Release::kAfterStep: volume.gather = p * share(shards); break;
     }
-  } else if (preset.optimizer_sharded) {
+  } else if (cut) {
     volume.gather = p * share(shards);
   } else {
     volume.gather = 0;
   }
   const bool flat = choice.flat_order && replicas > 1;
-  if (preset.optimizer_sharded && !(flat && shards == 1)) {
+  if (cut && !(flat && shards == 1)) {
     volume.reduce = reductions *
                     (flat ? p * static_cast<double>(replicas * shards - 1) / w : p * share(shards));
   } else {
@@ -61,23 +55,23 @@ DpVolume dp_volume_elements(const DpChoice& choice, std::int64_t padded, std::in
 }
 
 DpVolume dp_volume_bytes(const DpPlan& plan) {
-  const DpChoice& choice = plan.choice;
   DpVolume bytes;
   // The unit that backward begins with keeps its parameters.
   const std::size_t first_in_backward = plan.units.empty() ? 0 : plan.units.size() - 1;
   for (const DpBuffer& buffer : plan.buffers) {
+    const DpChoice& choice = buffer.choice;
     const std::int64_t numel = buffer.layout.gathered_numel();
     const bool kept = buffer.units.size() > 1 ||
                       std::count(buffer.units.begin(), buffer.units.end(), first_in_backward) > 0;
     const DpVolume one = dp_volume_elements(choice, numel, kept ? 0 : numel);
     bytes.gather += one.gather * static_cast<double>(choice.bytes.param);
     const bool nested_ddp =
-        !plan.optimizer_sharded && choice.num_replicas > 1 && !choice.flat_order;
+        !optimizer_sharded(choice) && choice.num_replicas > 1 && !choice.flat_order;
     // Nested over replicas, ddp spreads the sums that it keeps, in the main type.
     bytes.reduce +=
         nested_ddp ? one.reduce / 2 * static_cast<double>(choice.bytes.reduce + choice.bytes.main)
                    : one.reduce * static_cast<double>(choice.bytes.reduce);
-    if (choice.optimizer_over_replicas && plan.optimizer_sharded) {
+    if (choice.optimizer_over_replicas && optimizer_sharded(choice)) {
       // Gradients are reduce_scattered over replicas, parameters gathered.
       const double half = one.replicate / (choice.flat_order ? 1 : 2);
       const double gradients = choice.flat_order ? 0 : half;

@@ -340,6 +340,10 @@ void add_dp(std::vector<KeySpec>& keys) {
   keys.push_back(SX_KEY(parallelism.dp.separate_comms,
                         "gathers and reductions have communicators of their own",
                         .resumable = true));
+  keys.push_back(SX_KEY(parallelism.dp.offload,
+                        "sharded masters, main gradients and, with both, optimizer state lie in a "
+                        "store beside the memory that computes",
+                        .words = {"param", "grad", "optim"}, .resumable = true));
   keys.push_back(SX_KEY(parallelism.dp.compat, "whose rules of buckets and alignment are used",
                         .resumable = true));
   keys.push_back(SX_KEY(

@@ -168,6 +168,7 @@ struct DpKeys {
   bool overlap_param_gather = true;
   DpWire wire = DpWire::kReduceDtype;
   bool separate_comms = true;
+  std::vector<std::string> offload;  ///< "param", "grad", "optim"
   DpCompat compat = DpCompat::kSextant;
   std::vector<DpOverride> overrides;
 };

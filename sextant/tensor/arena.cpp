@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "sextant/base/check.h"
-#include "sextant/tensor/memory_tracker.h"
 #include "sextant/tensor/padded.h"
 #include "sextant/tensor/storage.h"
 
@@ -106,12 +105,14 @@ Arena::Arena(ArenaDebug debug) : debug_(debug), random_(debug.seed, "test.arena_
 Arena::~Arena() = default;
 
 Lease Arena::acquire(std::int64_t numel, c10::ScalarType dtype, MemoryClass purpose,
-                     std::string what) {
+                     std::string what, std::optional<MemoryCategory> category) {
   return acquire(numel * static_cast<std::int64_t>(c10::elementSize(dtype)), purpose,
-                 std::move(what));
+                 std::move(what), category);
 }
 
-Lease Arena::acquire(std::int64_t bytes, MemoryClass purpose, std::string what) {
+Lease Arena::acquire(std::int64_t bytes, MemoryClass purpose, std::string what,
+                     std::optional<MemoryCategory> category) {
+  const MemoryCategory counted = category.value_or(memory_category(purpose));
   SX_CHECK(bytes >= 0, "{} bytes asked for {}", bytes, what);
   bytes = (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
   if (debug_.max_delay > 0) {
@@ -134,12 +135,12 @@ Lease Arena::acquire(std::int64_t bytes, MemoryClass purpose, std::string what) 
       SX_CHECK(is_poison(block->data, bytes), "{} was written after its lease had ended",
                block->what);
     }
-    retag_memory(block->memory.get(), memory_category(purpose));
+    retag_memory(block->memory.get(), counted);
   } else {
     // The largest first: few blocks go, and none that the plan of a step needs again at its peak.
     while (!kept_.empty() && stats_.held + bytes > stats_.peak_total) drop(std::prev(kept_.end()));
     block = std::make_unique<Lease::Block>();
-    const MemoryScope scope(memory_category(purpose));
+    const MemoryScope scope(counted);
     block->memory = c10::GetCPUAllocator()->allocate(static_cast<std::size_t>(bytes + kOverhang));
     block->data = aligned(block->memory.get());
     block->bytes = bytes;
@@ -164,6 +165,7 @@ void Arena::give_back(Lease::Block* block) {
   stats_.live_total -= owned->bytes;
   if (debug_.poison || debug_.check) poison(owned->data, owned->bytes);
   const std::int64_t bytes = owned->bytes;
+  retag_memory(owned->memory.get(), MemoryCategory::kSpare);
   kept_.emplace(bytes, std::move(owned));
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sextant/base/rng.h"
+#include "sextant/tensor/memory_tracker.h"
 
 namespace sx {
 
@@ -78,11 +79,15 @@ class Arena : public std::enable_shared_from_this<Arena> {
 
   /// `bytes` is rounded up to a multiple of 128; 0 gives an empty lease. The content is not
   /// defined. `what` for the messages of debugging: "layers.3 gathered".
-  Lease acquire(std::int64_t bytes, MemoryClass purpose, std::string what);
+  /// `category`: what the memory tracker counts it for; unset: what the purpose suggests.
+  Lease acquire(std::int64_t bytes, MemoryClass purpose, std::string what,
+                std::optional<MemoryCategory> category = {});
   /// As above, for `numel` elements.
-  Lease acquire(std::int64_t numel, c10::ScalarType dtype, MemoryClass purpose, std::string what);
+  Lease acquire(std::int64_t numel, c10::ScalarType dtype, MemoryClass purpose, std::string what,
+                std::optional<MemoryCategory> category = {});
 
   const ArenaStats& stats() const { return stats_; }
+  const ArenaDebug& debug() const { return debug_; }
   /// Peaks begin anew at what is live now.
   void reset_peaks();
   /// Gives kept blocks back to the allocator.

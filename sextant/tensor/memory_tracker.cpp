@@ -25,6 +25,7 @@ ThreadState& thread_state() {
 
 bool is_state(int category) {
   return category != static_cast<int>(MemoryCategory::kActivations) &&
+         category != static_cast<int>(MemoryCategory::kSpare) &&
          category != static_cast<int>(MemoryCategory::kInputs);
 }
 
@@ -40,6 +41,7 @@ const char* to_string(MemoryCategory category) {
     case MemoryCategory::kGathered: return "gathered";
     case MemoryCategory::kGradUnsharded: return "grad_unsharded";
     case MemoryCategory::kCommBuffers: return "comm_buffers";
+    case MemoryCategory::kSpare: return "spare";
     case MemoryCategory::kInputs: return "inputs";
   }
   return "?";

@@ -20,9 +20,10 @@ enum class MemoryCategory : std::uint8_t {
   kGathered,       ///< whole parameters of a unit
   kGradUnsharded,  ///< whole gradients of a unit on their way to a reduction
   kCommBuffers,    ///< other inputs and outputs of collectives
+  kSpare,          ///< blocks of the arena between two uses
   kInputs,
 };
-inline constexpr int kNumMemoryCategories = 9;
+inline constexpr int kNumMemoryCategories = 10;
 const char* to_string(MemoryCategory category);  ///< "params", "grad_unsharded", ...
 
 /// Bytes as tensors ask for them, without the allocator's rounding.
@@ -32,7 +33,7 @@ struct MemoryNumbers {
   std::int64_t live_total = 0;
   std::int64_t peak_total = 0;
   ByCategory at_peak{};          ///< by category at the moment of peak_total
-  std::int64_t peak_states = 0;  ///< highest sum of all categories but activations and inputs
+  std::int64_t peak_states = 0;  ///< highest sum of all but activations, spare blocks and inputs
   std::int64_t allocations = 0;
 
   std::int64_t of(MemoryCategory category) const {

@@ -133,6 +133,20 @@ Policy dp_policy(const Recipe& recipe) {
   policy.overlap_reduce = parallelism.dp.overlap_reduce;
   policy.overlap_param_gather = parallelism.dp.overlap_param_gather;
   policy.wire = wire_of(parallelism.dp.wire);
+  const auto offloads = [&](const char* what) {
+    const std::vector<std::string>& words = parallelism.dp.offload;
+    return std::find(words.begin(), words.end(), what) != words.end();
+  };
+  policy.offload_params = offloads("param");
+  policy.offload_grads = offloads("grad");
+  if (offloads("optim") && !(policy.offload_params && policy.offload_grads)) {
+    throw ConfigError(Diagnostic{.exit = ExitCode::kUser,
+                                 .number = 36,
+                                 .what = "optimizer state is offloaded, what it works on is not",
+                                 .where = "parallelism.dp.offload",
+                                 .rule = "the optimizer runs where masters and gradients lie",
+                                 .next = "parallelism.dp.offload=[param,grad,optim]"});
+  }
   policy.separate_comms = parallelism.dp.separate_comms;
   for (const DpOverride& unit : parallelism.dp.overrides)
     policy.overrides.push_back(override_of(recipe, unit));

@@ -8,6 +8,7 @@
 
 #include "sextant/base/units.h"
 #include "sextant/dist/fake.h"
+#include "sextant/train/memory_plan.h"
 #include "sextant/train/model_setup.h"
 #include "sextant/train/parallelize.h"
 
@@ -167,6 +168,9 @@ std::string rehearse_step(const Recipe& recipe) {
                           format_bytes(Bytes(row.traffic.bytes)));
     }
   }
+  const DpMemory memory = predict_rank_memory(recipe, model_shape_of(recipe, kByteVocabulary));
+  text += fmt::format("predicted peak of a rank, activations included: {}, in {}\n",
+                      format_bytes(Bytes(memory.allocated.bytes)), memory.allocated.moment);
   return text;
 }
 

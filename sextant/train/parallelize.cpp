@@ -4,6 +4,7 @@
 #include "sextant/train/parallelize.h"
 
 #include "sextant/base/check.h"
+#include "sextant/tensor/memory_tracker.h"
 #include "sextant/train/dp_policy.h"
 #include "sextant/train/model_setup.h"
 
@@ -72,6 +73,7 @@ ParallelModel parallelize(const ModelShape& shape, RunContext& run) {
     params.push_back(
         {part.parameter->fqn, part.master, {part.end - part.begin}, part.parameter->decay});
   }
+  const MemoryScope scope(MemoryCategory::kMoments);
   const OptimizerKeys& keys = recipe.optimizer;
   model.optimizer =
       std::make_unique<AdamW>(AdamWOptions{.beta1 = keys.beta1,

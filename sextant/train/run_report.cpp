@@ -61,6 +61,25 @@ std::vector<std::pair<std::string, std::string>> changed_settings(const Resolved
   return settings;
 }
 
+// Measured beside predicted, in bytes, at the moment of each one's peak.
+nlohmann::ordered_json memory_summary(const MemoryNumbers& measured, const RunOutcome& outcome) {
+  const MemoryPeak& predicted = outcome.predicted_memory.allocated;
+  nlohmann::ordered_json measured_boxes, predicted_boxes;
+  for (int i = 0; i < kNumMemoryCategories; ++i) {
+    measured_boxes[to_string(static_cast<MemoryCategory>(i))] =
+        measured.at_peak[static_cast<std::size_t>(i)];
+  }
+  for (int i = 0; i < kNumDpBoxes; ++i) {
+    predicted_boxes[to_string(static_cast<DpBox>(i))] =
+        predicted.boxes[static_cast<std::size_t>(i)];
+  }
+  return {{"peak_bytes", measured.peak_total},
+          {"predicted_peak_bytes", predicted.bytes},
+          {"predicted_at", predicted.moment},
+          {"at_peak", measured_boxes},
+          {"predicted_at_peak", predicted_boxes}};
+}
+
 }  // namespace
 
 nlohmann::ordered_json eval_summary(const RunOutcome& outcome) {
@@ -112,6 +131,7 @@ nlohmann::ordered_json write_run_report(const RunFolder& folder, const ResolvedR
           : repeated_steps(folder, static_cast<std::int64_t>(report.ranks[0].size()));
   report.extra["skipped_steps"] = outcome.progress.skipped_steps;
   report.extra["seconds"] = outcome.seconds;
+  if (outcome.memory) report.extra["memory"] = memory_summary(*outcome.memory, outcome);
   if (outcome.heldout) report.extra["held_out_tokens"] = outcome.heldout->tokens;
   nlohmann::ordered_json summary = train_summary(report);
   if (const auto written = write_file_atomic(folder.file("summary.json"), summary.dump(2) + "\n");

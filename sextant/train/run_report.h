@@ -9,8 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "sextant/base/run_folder.h"
+#include "sextant/plan/memory.h"
 #include "sextant/recipe/load.h"
 #include "sextant/shape/model_shape.h"
+#include "sextant/tensor/memory_tracker.h"
 #include "sextant/train/evaluate.h"
 #include "sextant/train/multiple_choice.h"
 #include "sextant/train/snapshot.h"
@@ -25,6 +27,10 @@ struct RunOutcome {
   std::optional<double> last_loss;
   std::optional<Evaluation> heldout;
   std::optional<ChoiceScores> choices;
+  /// Rank 0's memory in the step that took most, and what the planner said; empty after less than a
+  /// step.
+  std::optional<MemoryNumbers> memory;
+  DpMemory predicted_memory;
   bool stopped = false;  ///< asked to stop before the last step, after a save
   double seconds = 0;
 };

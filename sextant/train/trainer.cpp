@@ -22,9 +22,12 @@
 #include "sextant/dist/threads.h"
 #include "sextant/mesh/device_mesh.h"
 #include "sextant/mesh/group_plan.h"
+#include "sextant/mesh/rank_order.h"
 #include "sextant/shape/inventory.h"
+#include "sextant/tensor/memory_tracker.h"
 #include "sextant/train/evaluate.h"
 #include "sextant/train/hf_start.h"
+#include "sextant/train/memory_plan.h"
 #include "sextant/train/model_setup.h"
 #include "sextant/train/parallelize.h"
 #include "sextant/train/run_record.h"
@@ -50,6 +53,7 @@ struct RunPlan {
   const TrainData& data;
   const ModelShape& shape;
   const LrSchedule& schedule;
+  DpMemory memory;  ///< predicted for a rank
   std::map<std::string, std::string> checkpoint_files;
   std::vector<ChoiceItem> choices;
 };
@@ -239,6 +243,7 @@ class RankTrainer {
     }
     end_save();
     record.flush();
+    report_memory();
     if (!outcome_.heldout && eval_loader_ && !stopped) outcome_.heldout = evaluate_now();
     outcome_.stopped = stopped && progress_.step < steps;
     outcome_.progress = progress_;
@@ -286,13 +291,31 @@ class RankTrainer {
     }
   }
 
+  /// The figures of the step with the highest peak, of those that may be compared with a plan: all
+  /// but the first.
+  void note_memory(StepResult& result) {
+    const MemoryNumbers numbers = counter_->read();
+    result.trace.peak_allocated_bytes = numbers.peak_total;
+    if (++num_measured_ == 1 && plan_.recipe.training.steps > 1) return;
+    if (!outcome_.memory || numbers.peak_total > outcome_.memory->peak_total)
+      outcome_.memory = numbers;
+  }
+
+  void report_memory() const {
+    if (run_.world.coord() != 0 || !outcome_.memory) return;
+    SX_LOG(kInfo, "memory.peak", "bytes", outcome_.memory->peak_total, "predicted",
+           plan_.memory.allocated.bytes, "predicted_at", plan_.memory.allocated.moment);
+  }
+
   StepResult step() {
     const std::int64_t step = progress_.step + 1;
     const StepWishes wishes{.stop = signals::stop_requested() ||
                                     (run_.world.coord() == 0 && plan_.folder.stop_requested()),
                             .save = run_.world.coord() == 0 && save_clock_.due(step)};
+    counter_->reset_peaks();
     StepResult result =
         train_step(run_, model_, *loader_, step, plan_.schedule.at(progress_.step), wishes);
+    note_memory(result);
     progress_.add_step(result.tokens, result.nonfinite, result.overflow);
     if (result.overflow && run_.world.coord() == 0) {
       SX_LOG(kInfo, "numeric.overflow", "step", step, "loss_scale", result.loss_scale, "next",
@@ -361,6 +384,9 @@ class RankTrainer {
   }
 
   const RunPlan& plan_;
+  std::shared_ptr<MemoryCounter> counter_ = std::make_shared<MemoryCounter>();
+  MemoryAccount account_{counter_};
+  std::int64_t num_measured_ = 0;
   StepRecorder recorder_;
   RunContext run_;
   ParallelModel model_;
@@ -386,6 +412,7 @@ RunPlan make_plan(const TrainOptions& options, const TrainInputs& inputs) {
                inputs.data,
                inputs.shape,
                inputs.schedule,
+               predict_rank_memory(recipe, inputs.shape),
                {},
                {}};
   if (!plan.resume_from) plan.hf_start = hf_folder_of(recipe.checkpoint.load);
@@ -403,6 +430,34 @@ RunPlan make_plan(const TrainOptions& options, const TrainInputs& inputs) {
   return plan;
 }
 
+DeviceMesh mesh_of(const Recipe& recipe) {
+  const ParallelismKeys& keys = recipe.parallelism;
+  const ParallelDims dims{.pp = keys.pp,
+                          .dp_replicate = keys.dp_replicate,
+                          .dp_shard = keys.dp_shard.value_or(1),
+                          .cp = keys.cp,
+                          .tp = keys.tp,
+                          .ep = keys.ep,
+                          .etp = keys.etp};
+  const Result<RankOrder> order = parse_rank_order(keys.rank_order, dims);
+  if (!order.ok()) {
+    throw ConfigError(Diagnostic{.number = 3,
+                                 .what = "parallelism.rank_order: " + order.error().message,
+                                 .where = "parallelism.rank_order",
+                                 .rule = "an order names every axis whose degree is above 1, once",
+                                 .next = "--set parallelism.rank_order=default"});
+  }
+  return DeviceMesh(dims, order.value());
+}
+
+// The world's own communicator, and those that the engine makes.
+std::vector<GroupRequest> requests_of(const Recipe& recipe) {
+  std::vector<GroupRequest> requests{{AxisSet::world(), Purpose::kControl}};
+  for (const GroupRequest& each : DataComms::requests(recipe.parallelism.dp.separate_comms))
+    requests.push_back(each);
+  return requests;
+}
+
 // What every rank of a run must have in common before the first collective.
 StartFacts start_facts(const RunPlan& plan) {
   StartFacts facts;
@@ -413,11 +468,7 @@ StartFacts start_facts(const RunPlan& plan) {
   facts.add("start", plan.resume_from         ? plan.resume_from->filename().string()
                      : !plan.hf_start.empty() ? kHfPathPrefix.data() + plan.hf_start.string()
                                               : "anew");
-  ParallelDims dims;
-  dims.dp_replicate = plan.recipe.parallelism.dp_replicate;
-  dims.dp_shard = plan.recipe.parallelism.dp_shard.value_or(1);
-  const GroupRequest all{AxisSet::world(), Purpose::kReduce};
-  const GroupPlan groups(DeviceMesh(dims), {&all, 1});
+  const GroupPlan groups(mesh_of(plan.recipe), requests_of(plan.recipe));
   std::istringstream lines(groups.text());
   for (std::string line; std::getline(lines, line);) facts.lines.push_back(line);
   return facts;
@@ -443,6 +494,7 @@ TrainInputs open_train_inputs(const Recipe& recipe) {
 
 TrainOutcome run_training(const TrainOptions& options, const TrainInputs& inputs) {
   const double begin = (static_cast<double>(monotonic_microseconds()) * 1e-6);
+  install_memory_tracker();
   const RunPlan plan = make_plan(options, inputs);
   const Recipe& recipe = plan.recipe;
   if (options.process != nullptr) options.process->check_start(start_facts(plan));
@@ -474,6 +526,7 @@ TrainOutcome run_training(const TrainOptions& options, const TrainInputs& inputs
                .watch_signals = true});
   }
 
+  outcome.predicted_memory = plan.memory;
   outcome.seconds = (static_cast<double>(monotonic_microseconds()) * 1e-6) - begin;
   TrainOutcome result;
   result.exit = outcome.stopped ? ExitCode::kRequeue : ExitCode::kOk;

@@ -88,8 +88,9 @@ void RankState::wait_for(ThreadOperation& operation) {
       const std::vector<std::int64_t> missing = operation.missing_ranks();
       if (!missing.empty()) {
         fail(operation, DistFault::kTimeout,
-             fmt::format("rank {} waited {:.3g} s for rank {} to join", global_rank_,
-                         waited.count(), fmt::join(missing, ", ")),
+             fmt::format("rank {} waited {:.3g} s for rank {} to join{}", global_rank_,
+                         waited.count(), fmt::join(missing, ", "),
+                         world_.describe_cause(missing, global_rank_)),
              Seconds{waited.count()});
       }
       // The last one came just now. What is left is work, which gets the same time once more.
@@ -268,6 +269,24 @@ std::string ThreadWorld::describe_waits() const {
                                      : rank->waits_for());
   }
   return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+std::string ThreadWorld::describe_cause(const std::vector<std::int64_t>& missing,
+                                        std::int64_t own) const {
+  std::vector<std::string> waiting, running;
+  for (const auto& rank : ranks_) {
+    const std::int64_t number = rank->global_rank();
+    if (number == own || rank->has_left()) continue;
+    const bool is_missing = std::find(missing.begin(), missing.end(), number) != missing.end();
+    if (!rank->is_stuck()) {
+      if (is_missing) return "";  // no need to look further
+      running.push_back(fmt::format("rank {} is in no call", number));
+    } else if (is_missing) {
+      waiting.push_back(rank->waits_for());
+    }
+  }
+  if (running.empty()) return "";
+  return fmt::format("; {}; {}", fmt::join(waiting, "; "), fmt::join(running, ", "));
 }
 
 void ThreadWorld::notify_all() {

@@ -155,6 +155,9 @@ class ThreadWorld {
   /// by a rank that is marked as asleep itself.
   bool is_stuck() const;
   /// All waits of such a world in one line.
+  /// Where the ranks that one waits for wait themselves: what they do, and who is in no call at
+  /// all.
+  std::string describe_cause(const std::vector<std::int64_t>& missing, std::int64_t own) const;
   std::string describe_waits() const;
   std::atomic<std::int64_t>& num_asleep() { return num_asleep_; }
 
