@@ -4,6 +4,7 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "sextant/base/fs.h"
 #include "sextant/token/special_tokens.h"
@@ -19,8 +20,14 @@ class SentencePieceModel final : public TokenModel {
   static Result<std::shared_ptr<const TokenModel>> make(std::string_view bytes,
                                                         const std::string& source) {
     auto model = std::make_shared<SentencePieceModel>();
-    const auto loaded =
-        model->processor_.LoadFromSerializedProto(absl::string_view(bytes.data(), bytes.size()));
+    sentencepiece::util::Status loaded;
+    try {
+      loaded =
+          model->processor_.LoadFromSerializedProto(absl::string_view(bytes.data(), bytes.size()));
+    } catch (const std::exception& e) {  // its index refuses some pieces, a zero byte for one, so
+      return Error{ErrorKind::kCorrupt, fmt::format("not a SentencePiece model: {}", e.what()),
+                   source};
+    }
     if (!loaded.ok()) {
       std::string why = loaded.ToString();
       std::replace(why.begin(), why.end(), '\n', ' ');
