@@ -29,6 +29,7 @@ void Engine::begin_step() {
   last_done_ = false;
   microbatch_ = 0;
   ++step_;
+  arena_->trim();
   for (Buffer& buffer : buffers_) {
     if (buffer.memory->trainable()) buffer.memory->begin_step();
   }

@@ -17,6 +17,12 @@ std::int64_t sum(const DpBoxes& boxes) {
 }  // namespace
 
 void ArenaModel::begin_step() {
+  for (const auto& [bytes, count] : kept_) {
+    held_ -= bytes * count;
+    num_held_ -= count;
+  }
+  kept_.clear();
+  most_leased_ = leased_total_;
   states_ = allocated_ = {};
   note();
 }

@@ -11,6 +11,7 @@ namespace sx {
 /// with its rule of reuse, and beside it what comes from the allocator directly.
 class ArenaModel {
  public:
+  /// Spare blocks go back, peaks begin anew.
   void begin_step();
   void at(std::string moment) { moment_ = std::move(moment); }
 
@@ -30,9 +31,9 @@ class ArenaModel {
   void note();
 
   DpBoxes leased_{}, other_{};
-  std::map<std::int64_t, std::int64_t> kept_;  ///< number of spare blocks by length
-  std::int64_t held_ = 0, num_held_ = 0;       ///< blocks in leases and spare ones
-  std::int64_t leased_total_ = 0, most_leased_ = 0;
+  std::map<std::int64_t, std::int64_t> kept_;        ///< number of spare blocks by length
+  std::int64_t held_ = 0, num_held_ = 0;             ///< blocks in leases and spare ones
+  std::int64_t leased_total_ = 0, most_leased_ = 0;  // the latter of the step
   MemoryPeak states_, allocated_;
   std::string moment_;
 };

@@ -48,7 +48,7 @@ class Replay {
     step();
     out.first = memory_.allocated();
     known_ = true;
-    for (int i = 0; i < 2; ++i) step();
+    step();
     out.states = memory_.states();
     out.allocated = memory_.allocated();
     return out;

@@ -125,6 +125,7 @@ Lease Arena::acquire(std::int64_t bytes, MemoryClass purpose, std::string what,
   stats_.peak[index] = std::max(stats_.peak[index], stats_.live[index]);
   stats_.live_total += bytes;
   stats_.peak_total = std::max(stats_.peak_total, stats_.live_total);
+  most_leased_ = std::max(most_leased_, stats_.live_total);
   ++stats_.leases;
 
   std::unique_ptr<Lease::Block> block;
@@ -138,7 +139,7 @@ Lease Arena::acquire(std::int64_t bytes, MemoryClass purpose, std::string what,
     retag_memory(block->memory.get(), counted);
   } else {
     // The largest first: few blocks go, and none that the plan of a step needs again at its peak.
-    while (!kept_.empty() && stats_.held + bytes > stats_.peak_total) drop(std::prev(kept_.end()));
+    while (!kept_.empty() && stats_.held + bytes > most_leased_) drop(std::prev(kept_.end()));
     block = std::make_unique<Lease::Block>();
     const MemoryScope scope(counted);
     block->memory = c10::GetCPUAllocator()->allocate(static_cast<std::size_t>(bytes + kOverhang));
@@ -182,6 +183,7 @@ void Arena::reset_peaks() {
 
 void Arena::trim() {
   while (!kept_.empty()) drop(std::prev(kept_.end()));
+  most_leased_ = stats_.live_total;
 }
 
 std::vector<std::string> Arena::live_leases() const {

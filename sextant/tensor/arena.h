@@ -69,8 +69,8 @@ struct ArenaStats {
 /// The memory of one rank's engine: blocks are handed out as leases and reused.
 ///
 /// Deterministic: the same calls give the same blocks. A returned block is kept for a lease of the
-/// same length; `held` never exceeds the largest sum of leases there has been, so a plan of leases
-/// predicts the peak exactly.
+/// same length; `held` never exceeds the largest sum of leases there has been since `trim`, so a
+/// plan of leases predicts the peak exactly.
 /// Threads: one owner thread, for leases too.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
@@ -90,7 +90,8 @@ class Arena : public std::enable_shared_from_this<Arena> {
   const ArenaDebug& debug() const { return debug_; }
   /// Peaks begin anew at what is live now.
   void reset_peaks();
-  /// Gives kept blocks back to the allocator.
+  /// Gives kept blocks back to the allocator. Called before each step, it makes equal steps take
+  /// equal memory at every moment, whatever came before.
   void trim();
   /// What every live lease is for, oldest first.
   std::vector<std::string> live_leases() const;
@@ -107,6 +108,7 @@ class Arena : public std::enable_shared_from_this<Arena> {
   std::uint64_t next_id_ = 0;
   std::map<std::uint64_t, std::unique_ptr<Lease::Block>> live_;
   std::multimap<std::int64_t, std::unique_ptr<Lease::Block>> kept_;  ///< by length
+  std::int64_t most_leased_ = 0;                                     ///< since `trim`
   ArenaStats stats_;
 };
 
