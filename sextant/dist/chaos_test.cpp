@@ -24,7 +24,7 @@ namespace sx {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr std::uint64_t kRounds = 20;
 constexpr std::int64_t kRanks = 4;
@@ -131,7 +131,7 @@ TEST(Chaos, CallThatARankLeavesOutIsFound) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + plan.to_string());
     const Outcome outcome = run_with(plan, Seconds{20.0});
     EXPECT_NE(outcome.message, "");
-    EXPECT_EQ(outcome.peers.size(), 1u) << testing::PrintToString(outcome.peers);
+    EXPECT_EQ(outcome.peers.size(), 1u) << ::testing::PrintToString(outcome.peers);
     EXPECT_LT(outcome.seconds, 5.0);
   }
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sextant/base/rng.h"
+#include "sextant/dist/testing.h"
 #include "tests/equivalence/rank_test.h"
 
 #ifndef SX_ORDER_SEEDS
@@ -21,7 +22,7 @@
 namespace sx {
 namespace {
 
-at::Tensor filled(std::int64_t n, double value) { return at::full({n}, value, at::kFloat); }
+using testing::filled;
 
 // Three communicators over the same ranks, operations started in a common order per communicator,
 // waited for in any order, with random pauses: every rank's progress must not depend on the order

@@ -20,6 +20,7 @@
 #include "sextant/base/signals.h"
 #include "sextant/dist/dist_error.h"
 #include "sextant/dist/fake.h"
+#include "sextant/dist/testing.h"
 #include "sextant/trace/flight_report.h"
 #include "tests/equivalence/rank_test.h"
 #include "tests/support/test_data.h"
@@ -28,11 +29,8 @@ namespace sx {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using testing::HasSubstr;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+using ::testing::HasSubstr;
+using testing::seconds_since;
 
 at::Tensor floats(std::int64_t n) { return at::zeros({n}, at::kFloat); }
 

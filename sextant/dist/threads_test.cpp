@@ -24,19 +24,16 @@
 #include "sextant/base/check.h"
 #include "sextant/base/rng.h"
 #include "sextant/dist/dist_error.h"
+#include "sextant/dist/testing.h"
 #include "tests/equivalence/rank_test.h"
 
 namespace sx {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using testing::HasSubstr;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-at::Tensor filled(std::int64_t n, double value) { return at::full({n}, value, at::kFloat); }
+using testing::filled;
+using ::testing::HasSubstr;
+using testing::seconds_since;
 
 TEST(ThreadsFailure, ExceptionOnOneRankEndsAllInUnder100Ms) {
   std::atomic<int> others = 0;
