@@ -461,9 +461,11 @@ void add_training(std::vector<KeySpec>& keys) {
                         .resumable = true));
   keys.push_back(SX_KEY(checkpoint.keep_every, "steps whose multiples are kept for good; 0 = none",
                         .range = kNotNegative, .resumable = true));
-  keys.push_back(SX_KEY(checkpoint.async,
-                        "write from a copy in memory while training goes on; false: training waits",
-                        .resumable = true));
+  keys.push_back(
+      SX_KEY(checkpoint.async,
+             "write from a copy in memory while training goes on; false: training waits, "
+             "and a kill repeats at most one interval",
+             .resumable = true));
   keys.push_back(SX_KEY(checkpoint.load,
                         "\"latest\", \"none\", the path of a checkpoint, or hf:DIR: weights of a "
                         "Hugging Face folder",
