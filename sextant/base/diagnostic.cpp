@@ -75,6 +75,16 @@ std::string Diagnostic::to_string(const char* severity) const {
   return text;
 }
 
+Diagnostic user_fault(int number, std::string what, std::string where, std::string rule,
+                      std::string next) {
+  return {.exit = ExitCode::kUser,
+          .number = number,
+          .what = std::move(what),
+          .where = std::move(where),
+          .rule = std::move(rule),
+          .next = std::move(next)};
+}
+
 FatalError::FatalError(Diagnostic fault) : FatalError(std::vector<Diagnostic>{std::move(fault)}) {}
 
 FatalError::FatalError(std::vector<Diagnostic> faults)

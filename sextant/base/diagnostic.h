@@ -31,6 +31,10 @@ struct Diagnostic {
   std::string to_string(const char* severity = "error") const;
 };
 
+/// A fault of the command line, recipe or plan (exit 2).
+Diagnostic user_fault(int number, std::string what, std::string where, std::string rule,
+                      std::string next = "");
+
 /// One or more faults that end the program with the exit code of the first; thrown to `main` only.
 class FatalError : public std::runtime_error {
  public:

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <ATen/Parallel.h>
@@ -13,11 +12,11 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <thread>
 
 #include "sextant/base/rng.h"
 #include "sextant/ckpt/checkpoint.h"
 #include "sextant/ckpt/checkpoint_list.h"
+#include "sextant/ckpt/kill_testing.h"
 #include "tests/support/test_data.h"
 
 namespace sx {
@@ -38,16 +37,14 @@ CheckpointContent content_of(std::int64_t step) {
 
 const SaveOptions kOptions{.run_id = "crash", .keep = 3};
 
-/// Saves one step after the other until it is killed. Ends with _exit: the parent's state is not
-/// this process's to clean up.
-[[noreturn]] void save_until_killed(const fs::path& root, std::int64_t first, int progress) {
+[[noreturn]] void save_on_and_on(const fs::path& root, std::int64_t first,
+                                 const SaveReports& reports) {
   at::set_num_threads(1);  // the parent's OpenMP workers do not exist on this side of the fork
   Communicator solo = Communicator::solo();
-  const std::int64_t ready = first - 1;
-  if (write(progress, &ready, sizeof ready) != sizeof ready) _exit(4);
+  reports.tell(first - 1);
   for (std::int64_t step = first;; ++step) {
     if (!save_checkpoint(root, content_of(step), solo, kOptions).ok()) _exit(3);
-    if (write(progress, &step, sizeof step) != sizeof step) _exit(4);
+    reports.tell(step);
   }
 }
 
@@ -68,26 +65,14 @@ TEST(CheckpointCrash, KilledAtRandomMoments) {
   std::int64_t next = 2;
   for (std::uint64_t round = 0; round < 50; ++round) {
     SCOPED_TRACE("seed 11, round " + std::to_string(round));
-    int progress[2];
-    ASSERT_EQ(pipe(progress), 0);
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) save_until_killed(root.path(), next, progress[1]);
-    close(progress[1]);
-    std::int64_t reported = 0;
-    ASSERT_EQ(read(progress[0], &reported, sizeof reported), sizeof reported);
-    if (round % 4 == 0) {  // from a moment inside the second save, however slow the machine
-      ASSERT_EQ(read(progress[0], &reported, sizeof reported), sizeof reported);
-    }
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(random.u64(round) % static_cast<std::uint64_t>(limit.count())));
-    kill(child, SIGKILL);
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "exit code " << WEXITSTATUS(status);
-    for (std::int64_t step = 0; read(progress[0], &step, sizeof step) == sizeof step;)
-      reported = step;
-    close(progress[0]);
+    const KilledSaves killed = kill_while_saving(
+        [&](const SaveReports& reports) { save_on_and_on(root.path(), next, reports); },
+        round % 4 == 0,  // from a moment inside the second save, however slow the machine
+        [&] {
+          return std::chrono::microseconds(random.u64(round) %
+                                           static_cast<std::uint64_t>(limit.count()));
+        });
+    const std::int64_t reported = killed.last_reported;
 
     const auto found = find_newest_checkpoint(root.path(), /*full_hashes=*/true);
     ASSERT_TRUE(found.ok());

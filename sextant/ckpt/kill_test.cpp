@@ -1,7 +1,6 @@
 // kill -9 at 200 random points of saves that three ranks write beside "training".
 #include <gtest/gtest.h>
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <ATen/Parallel.h>
@@ -12,11 +11,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <fstream>
-#include <thread>
 
 #include "sextant/base/rng.h"
+#include "sextant/ckpt/kill_testing.h"
 #include "sextant/ckpt/saver.h"
 #include "sextant/dist/threads.h"
 #include "tests/support/test_data.h"
@@ -41,13 +39,14 @@ CheckpointContent part_of_step(std::int64_t step, Communicator& world) {
   return content;
 }
 
-[[noreturn]] void save_on_and_on(const fs::path& root, std::int64_t first, int progress) {
+[[noreturn]] void save_on_three_ranks(const fs::path& root, std::int64_t first,
+                                      const SaveReports& reports) {
   at::set_num_threads(1);
   try {
     run_ranks(kRanks, [&](Communicator& world) {
       CheckpointSaver saver(root, world, {.run_id = "kill", .keep = 3});
       const auto tell = [&](std::int64_t step) {
-        if (world.coord() == 0 && write(progress, &step, sizeof step) != sizeof step) _exit(4);
+        if (world.coord() == 0) reports.tell(step);
       };
       tell(first - 1);
       for (std::int64_t step = first;; ++step) {
@@ -92,35 +91,20 @@ TEST(CheckpointKill, TwoHundredRandomPointsLoseNothing) {
   const TempDir root;
   const RandomStream random(31, "test.kill");
   std::int64_t next = 1, torn = 0, unreported = 0;
-  std::int64_t last_limit_us = 20'000;
+  constexpr std::chrono::microseconds kShortest{4'000}, kLongest{200'000};
+  std::chrono::microseconds limit{20'000};
   for (std::uint64_t round = 0; round < 200; ++round) {
     SCOPED_TRACE("seed 31, round " + std::to_string(round));
-    int progress[2];
-    ASSERT_EQ(pipe(progress), 0);
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) save_on_and_on(root.path(), next, progress[1]);
-    close(progress[1]);
-    std::int64_t reported = 0;
-    ASSERT_EQ(read(progress[0], &reported, sizeof reported), sizeof reported);
-    if (round % 3 == 0) {  // from inside a later save; the time of one save sets the range
-      const auto begin = std::chrono::steady_clock::now();
-      ASSERT_EQ(read(progress[0], &reported, sizeof reported), sizeof reported);
-      last_limit_us =
-          std::clamp<std::int64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
-                                       std::chrono::steady_clock::now() - begin)
-                                       .count(),
-                                   4'000, 200'000);
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(
-        random.u64(round) % static_cast<std::uint64_t>(last_limit_us * 3 / 2)));
-    kill(child, SIGKILL);
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "exit code " << WEXITSTATUS(status);
-    for (std::int64_t step = 0; read(progress[0], &step, sizeof step) == sizeof step;)
-      reported = step;
-    close(progress[0]);
+    const bool from_second = round % 3 == 0;  // the time of one save sets the range
+    const KilledSaves killed = kill_while_saving(
+        [&](const SaveReports& reports) { save_on_three_ranks(root.path(), next, reports); },
+        from_second,
+        [&] {
+          return std::chrono::microseconds(random.u64(round) %
+                                           static_cast<std::uint64_t>(limit.count() * 3 / 2));
+        });
+    if (from_second) limit = std::clamp(killed.one_save, kShortest, kLongest);
+    const std::int64_t reported = killed.last_reported;
     for (const auto& entry : fs::directory_iterator(root.path()))
       torn += entry.path().filename().string().starts_with(".tmp") ? 1 : 0;
 

@@ -10,16 +10,6 @@ namespace {
 constexpr Axis kGiven[] = {Axis::kPp, Axis::kDpReplicate, Axis::kDpShard, Axis::kCp,
                            Axis::kTp, Axis::kEp,          Axis::kEtp};
 
-Diagnostic user_fault(int number, std::string what, std::string where, std::string rule,
-                      std::string next) {
-  return {.exit = ExitCode::kUser,
-          .number = number,
-          .what = std::move(what),
-          .where = std::move(where),
-          .rule = std::move(rule),
-          .next = std::move(next)};
-}
-
 }  // namespace
 
 std::int64_t ParallelDims::degree(Axis axis) const {

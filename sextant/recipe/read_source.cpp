@@ -31,16 +31,6 @@ constexpr std::size_t kMaxIncludeDepth = 8;
 constexpr std::uint64_t kMaxRecipeBytes = 16 << 20;
 constexpr std::size_t kMaxKeyParts = 256;  // as deep as the parser lets values nest
 
-Diagnostic fault(int number, std::string what, std::string where, std::string rule,
-                 std::string next = "") {
-  return {.exit = ExitCode::kUser,
-          .number = number,
-          .what = std::move(what),
-          .where = std::move(where),
-          .rule = std::move(rule),
-          .next = std::move(next)};
-}
-
 Json to_json(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_integer()) {
@@ -91,8 +81,8 @@ bool take_includes(Document& document, std::vector<Diagnostic>& faults) {
   if (found == document.layer.end()) return true;
   const bool good = read_value(found->value, document.includes);
   if (!good) {
-    faults.push_back(fault(2, "include is not a list of files", found->where + " (include)",
-                           "a list of strings"));
+    faults.push_back(user_fault(2, "include is not a list of files", found->where + " (include)",
+                                "a list of strings"));
   }
   document.layer.erase(found);
   return good;
@@ -146,25 +136,25 @@ std::size_t find_foreign_character(std::string_view text) {
 std::optional<Document> read_toml(std::string_view text, const std::string& label,
                                   const std::string& folder, std::vector<Diagnostic>& faults) {
   if (const std::size_t line = line_of_endless_key(text)) {
-    faults.push_back(fault(26, fmt::format("a key has more than {} parts", kMaxKeyParts),
-                           fmt::format("{}:{}", label, line), "a key is group.name"));
+    faults.push_back(user_fault(26, fmt::format("a key has more than {} parts", kMaxKeyParts),
+                                fmt::format("{}:{}", label, line), "a key is group.name"));
     return std::nullopt;
   }
   if (const std::size_t at = find_foreign_character(text); at != std::string_view::npos) {
     const auto line =
         1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
-    faults.push_back(fault(26,
-                           fmt::format("byte {:#04x} outside strings and comments",
-                                       static_cast<unsigned char>(text[at])),
-                           fmt::format("{}:{}", label, line), "a recipe is TOML 1.0"));
+    faults.push_back(user_fault(26,
+                                fmt::format("byte {:#04x} outside strings and comments",
+                                            static_cast<unsigned char>(text[at])),
+                                fmt::format("{}:{}", label, line), "a recipe is TOML 1.0"));
     return std::nullopt;
   }
   const toml::parse_result parsed = toml::parse(text, label);
   if (parsed.failed()) {
     const auto& at = parsed.error().source().begin;
-    faults.push_back(fault(26, std::string(parsed.error().description()),
-                           fmt::format("{}:{} column {}", label, at.line, at.column),
-                           "a recipe is TOML 1.0"));
+    faults.push_back(user_fault(26, std::string(parsed.error().description()),
+                                fmt::format("{}:{} column {}", label, at.line, at.column),
+                                "a recipe is TOML 1.0"));
     return std::nullopt;
   }
   Document document;
@@ -182,8 +172,8 @@ std::optional<Document> read_json(const std::string& text, const std::string& la
                                   const std::string& folder, std::vector<Diagnostic>& faults) {
   auto leaves = read_json_leaves(text);
   if (!leaves.ok()) {
-    faults.push_back(fault(26, leaves.error().message, label + ":" + leaves.error().where,
-                           "a recipe is TOML 1.0 or JSON"));
+    faults.push_back(user_fault(26, leaves.error().message, label + ":" + leaves.error().where,
+                                "a recipe is TOML 1.0 or JSON"));
     return std::nullopt;
   }
   Document document;
@@ -199,22 +189,22 @@ void read_file_inside(const std::string& path, const std::string& from, std::vec
                       std::vector<Layer>& layers, std::vector<Diagnostic>& faults) {
   const std::string extension = fs::path(path).extension().string();
   if (extension == ".yaml" || extension == ".yml") {
-    faults.push_back(fault(26, fmt::format("{} is YAML", path), from,
-                           "a recipe is TOML 1.0 or JSON: YAML reads `no` "
-                           "and `1e-4` as other types than people mean",
-                           "write it as TOML: key = value lines under [group]"));
+    faults.push_back(user_fault(26, fmt::format("{} is YAML", path), from,
+                                "a recipe is TOML 1.0 or JSON: YAML reads `no` "
+                                "and `1e-4` as other types than people mean",
+                                "write it as TOML: key = value lines under [group]"));
     return;
   }
   std::error_code ignored;
   const fs::path identity = fs::weakly_canonical(path, ignored);
   if (std::find(open.begin(), open.end(), identity) != open.end()) {
     faults.push_back(
-        fault(26, fmt::format("{} includes itself", path), from, "includes form no cycle"));
+        user_fault(26, fmt::format("{} includes itself", path), from, "includes form no cycle"));
     return;
   }
   if (open.size() > kMaxIncludeDepth) {
-    faults.push_back(fault(26, "includes are nested too deeply", from,
-                           fmt::format("at most {} levels", kMaxIncludeDepth)));
+    faults.push_back(user_fault(26, "includes are nested too deeply", from,
+                                fmt::format("at most {} levels", kMaxIncludeDepth)));
     return;
   }
   auto text = read_file(path, kMaxRecipeBytes);

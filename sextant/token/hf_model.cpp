@@ -257,13 +257,8 @@ class HfSession final : public EncodeSession {
         text,
         [&](std::string_view part, bool at_start) { return encode_part(part, at_start, out); },
         [&](std::string_view, TokenId id) { out.push_back(id); });
-    if (!stats) {
-      out.resize(before);
-      return stats;
-    }
     if (options_.with_template) append(model_.file().after, out);
-    stats->tokens = out.size() - before;
-    return stats;
+    return count_appended(std::move(stats), before, out);
   }
 
   Result<std::vector<std::string>> pieces(std::string_view text) override {

@@ -70,22 +70,18 @@ class RankSession final : public EncodeSession {
 
   Result<EncodeStats> encode(std::string_view text, std::vector<TokenId>& out) override {
     const std::size_t before = out.size();
-    auto stats = visit(
-        text, [&](std::string_view segment) { return encoder_.encode(segment, out); },
+    auto stats = visit_text(
+        text, specials_, options_,
+        [&](std::string_view segment) { return encoder_.encode(segment, out); },
         [&](std::string_view, TokenId id) { out.push_back(id); });
-    if (!stats) {
-      out.resize(before);
-      return stats;
-    }
-    stats->tokens = out.size() - before;
-    return stats;
+    return count_appended(std::move(stats), before, out);
   }
 
   Result<std::vector<std::string>> pieces(std::string_view text) override {
     std::vector<std::string> found;
     SX_TRY([[maybe_unused]] const EncodeStats stats,
-           visit(
-               text,
+           visit_text(
+               text, specials_, options_,
                [&](std::string_view segment) {
                  return for_each_piece(encoder_.splitter(), segment,
                                        [&](std::string_view piece) { found.emplace_back(piece); });
@@ -98,28 +94,6 @@ class RankSession final : public EncodeSession {
   std::uint64_t cache_misses() const override { return encoder_.cache_misses(); }
 
  private:
-  // Calls on_segment(bytes) and on_special(bytes, id) over the text in order, after the policies
-  // were applied.
-  template <class OnSegment, class OnSpecial>
-  Result<EncodeStats> visit(std::string_view text, OnSegment on_segment, OnSpecial on_special) {
-    EncodeStats stats;
-    std::string store;
-    SX_TRY(text, apply_invalid_policy(text, options_.invalid, store, stats));
-    if (options_.special == SpecialHandling::kError) {
-      if (const auto match = specials_.find(text, 0))
-        return special_in_text(text.substr(match->begin, match->end - match->begin), match->begin);
-    }
-    for (std::size_t begin = 0; begin < text.size();) {
-      const auto match = specials_.find(text, begin);
-      const std::size_t end = match ? match->begin : text.size();
-      if (end > begin) SX_TRY_VOID(on_segment(text.substr(begin, end - begin)));
-      if (!match) break;
-      on_special(text.substr(match->begin, match->end - match->begin), match->id);
-      begin = match->end;
-    }
-    return stats;
-  }
-
   SpecialScanner specials_;
   EncodeOptions options_;
   PieceEncoder encoder_;

@@ -114,51 +114,31 @@ class SentencePieceSession final : public EncodeSession {
   Result<EncodeStats> encode(std::string_view text, std::vector<TokenId>& out) override {
     const std::size_t before = out.size();
     if (options_.with_template && model_.bos()) out.push_back(*model_.bos());
-    auto stats = visit(
-        text, [&](std::string_view part) { return model_.append_ids(part, out); },
+    auto stats = visit_text(
+        text, specials_, options_,
+        [&](std::string_view part) -> Result<void> {
+          if (model_.append_ids(part, out)) return {};
+          return Error{ErrorKind::kInvalid, "libsentencepiece does not accept the text", ""};
+        },
         [&](std::string_view, TokenId id) { out.push_back(id); });
-    if (!stats) {
-      out.resize(before);
-      return stats;
-    }
-    stats->tokens = out.size() - before;
-    return stats;
+    return count_appended(std::move(stats), before, out);
   }
 
   Result<std::vector<std::string>> pieces(std::string_view text) override {
     std::vector<std::string> found;
     SX_TRY([[maybe_unused]] const EncodeStats stats,
-           visit(
-               text,
-               [&](std::string_view part) {
+           visit_text(
+               text, specials_, options_,
+               [&](std::string_view part) -> Result<void> {
                  for (std::string& piece : model_.pieces_of(part))
                    found.push_back(std::move(piece));
-                 return true;
+                 return {};
                },
                [&](std::string_view special, TokenId) { found.emplace_back(special); }));
     return found;
   }
 
  private:
-  template <class OnPart, class OnSpecial>
-  Result<EncodeStats> visit(std::string_view text, OnPart on_part, OnSpecial on_special) {
-    EncodeStats stats;
-    std::string store;
-    SX_TRY(text, apply_invalid_policy(text, options_.invalid, store, stats));
-    for (std::size_t begin = 0; begin < text.size();) {
-      const auto match = specials_.find(text, begin);
-      if (match && options_.special == SpecialHandling::kError)
-        return special_in_text(text.substr(match->begin, match->end - match->begin), match->begin);
-      const std::size_t end = match ? match->begin : text.size();
-      if (end > begin && !on_part(text.substr(begin, end - begin)))
-        return Error{ErrorKind::kInvalid, "libsentencepiece does not accept the text", ""};
-      if (!match) break;
-      on_special(text.substr(match->begin, match->end - match->begin), match->id);
-      begin = match->end;
-    }
-    return stats;
-  }
-
   const SentencePieceModel& model_;
   EncodeOptions options_;
   SpecialScanner specials_;

@@ -95,4 +95,13 @@ Error special_in_text(std::string_view special, std::size_t offset) {
                fmt::format("byte {}", offset)};
 }
 
+Result<EncodeStats> count_appended(Result<EncodeStats> stats, std::size_t before,
+                                   std::vector<TokenId>& out) {
+  if (!stats)
+    out.resize(before);
+  else
+    stats->tokens = out.size() - before;
+  return stats;
+}
+
 }  // namespace sx

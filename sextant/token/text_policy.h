@@ -22,4 +22,31 @@ std::vector<SpecialToken> wanted_specials(const std::vector<SpecialToken>& speci
 /// The error of policy kError.
 Error special_in_text(std::string_view special, std::size_t offset);
 
+/// Walks a text in order, after the policies were applied: `on_text(bytes) -> Result<void>` for
+/// what lies between special tokens, `on_special(bytes, id)` for them. Errors: of the policies, and
+/// the first of on_text, which ends the walk.
+template <class OnText, class OnSpecial>
+Result<EncodeStats> visit_text(std::string_view text, const SpecialScanner& specials,
+                               const EncodeOptions& options, OnText on_text, OnSpecial on_special) {
+  EncodeStats stats;
+  std::string store;
+  SX_TRY(text, apply_invalid_policy(text, options.invalid, store, stats));
+  for (std::size_t begin = 0; begin < text.size();) {
+    const auto match = specials.find(text, begin);
+    const std::size_t end = match ? match->begin : text.size();
+    if (end > begin) SX_TRY_VOID(on_text(text.substr(begin, end - begin)));
+    if (!match) break;
+    const std::string_view special = text.substr(match->begin, match->end - match->begin);
+    if (options.special == SpecialHandling::kError) return special_in_text(special, match->begin);
+    on_special(special, match->id);
+    begin = match->end;
+  }
+  return stats;
+}
+
+/// The end of an `encode` that appended to `out` behind its first `before` ids: counts what it
+/// appended, or takes it back when `stats` is an error.
+Result<EncodeStats> count_appended(Result<EncodeStats> stats, std::size_t before,
+                                   std::vector<TokenId>& out);
+
 }  // namespace sx

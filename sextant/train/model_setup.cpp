@@ -11,12 +11,8 @@ namespace {
 
 Diagnostic shape_diagnostic(const ShapeFault& fault) {
   const bool heads = fault.key.find("head") != std::string::npos;
-  return {.exit = ExitCode::kUser,
-          .number = heads ? 13 : 3,
-          .what = fault.what,
-          .where = "model." + fault.key,
-          .rule = fault.rule,
-          .next = "sextant train --help-recipe"};
+  return user_fault(heads ? 13 : 3, fault.what, "model." + fault.key, fault.rule,
+                    "sextant train --help-recipe");
 }
 
 }  // namespace
@@ -27,13 +23,11 @@ ModelShape model_shape_of(const Recipe& recipe, std::int64_t vocab_size) {
   for (const ShapeFault& fault : shape.validate()) faults.push_back(shape_diagnostic(fault));
   if (shape.vocab_size < vocab_size) {
     faults.push_back(
-        {.exit = ExitCode::kUser,
-         .number = 16,
-         .what = fmt::format("model.vocab_size = {} is smaller than the tokenizer's {}",
-                             shape.vocab_size, vocab_size),
-         .where = "model.vocab_size",
-         .rule = "every token id has a row in the embedding",
-         .next = "leave model.vocab_size at \"auto\""});
+        user_fault(16,
+                   fmt::format("model.vocab_size = {} is smaller than the tokenizer's {}",
+                               shape.vocab_size, vocab_size),
+                   "model.vocab_size", "every token id has a row in the embedding",
+                   "leave model.vocab_size at \"auto\""));
   }
   if (!faults.empty()) throw ConfigError(std::move(faults));
   return shape;

@@ -13,8 +13,9 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, "examples")
+sys.path[:0] = ["examples", "tests/support"]
 import make_archive  # noqa: E402
+from metrics_rows import rows  # noqa: E402
 
 BIN = os.path.abspath(sys.argv[1])
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 20
@@ -32,17 +33,6 @@ def contents(paths):
         with open(path, "rb") as file:
             result[os.path.basename(path)] = file.read()
     return result
-
-
-def rows(path):
-    """Metrics without times and memory: the last row of each step."""
-    found = {}
-    with open(path) as file:
-        for line in file:
-            row = json.loads(line)
-            if "loss" in row:
-                found[row["step"]] = {key: row.get(key) for key in ("loss", "lr", "grad_norm", "eval_loss", "tokens")}
-    return found
 
 
 def attack(name, command, result, repeated, limit):
@@ -97,8 +87,8 @@ def main():
         subprocess.run(sextant("tokenize", "train", *documents, "--vocab-size", "400", "--out", vocab), check=True,
                        stdout=subprocess.DEVNULL)
 
-        # Saves beside training: the one under way when the process dies is lost, and the next one waits for it, so up
-        # to two intervals are done again.
+        # Saves beside training put the steps made meanwhile at risk too, at most another interval: the next one waits
+        # (docs/decisions/0015).
         interval = 5
         for name, beside, limit in (("train, saves waited for", "false", interval),
                                     ("train, saves beside it", "true", 2 * interval)):
@@ -107,7 +97,7 @@ def main():
                                        f"--checkpoint.interval={interval} steps", f"--checkpoint.async={beside}",
                                        "--parallelism.dp_replicate=2", "--metrics.eval_every=10", "--out", out),
                    lambda out: (contents(glob.glob(os.path.join(out, "ckpt", "step-0000150", "*.safetensors"))),
-                                rows(os.path.join(out, "metrics.jsonl"))),
+                                rows(out, "loss", "lr", "grad_norm", "eval_loss", "tokens")),
                    lambda out: summary(out, "summary.json")["repeated_steps"], limit)
 
         attack("tokenize train",

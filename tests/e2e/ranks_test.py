@@ -19,6 +19,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from metrics_rows import rows  # noqa: E402
 from start_ranks import free_port, variables  # noqa: E402
 
 BIN = os.path.abspath(sys.argv[1])
@@ -55,13 +56,7 @@ def saved(out, steps=20):
 
 
 def losses(out):
-    rows = {}
-    with open(os.path.join(out, "metrics.jsonl")) as file:
-        for line in file:
-            row = json.loads(line)
-            if "loss" in row:
-                rows[row["step"]] = (row.get("loss"), row.get("grad_norm"), row.get("tokens"))
-    return rows
+    return rows(out, "loss", "grad_norm", "tokens")
 
 
 def ranks_of(out):

@@ -11,6 +11,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from metrics_rows import rows  # noqa: E402
+
 BIN = os.path.abspath(sys.argv.pop(1))
 SEED = int(os.environ.get("SX_SEED", "0")) or random.randrange(1 << 30)
 
@@ -27,13 +30,7 @@ def weights(out, steps=40):
 
 
 def losses(out):
-    rows = {}
-    with open(os.path.join(out, "metrics.jsonl")) as file:
-        for line in file:
-            row = json.loads(line)
-            if "loss" in row:
-                rows[row["step"]] = (row["loss"], row.get("grad_norm"), row.get("eval_loss"), row["tokens"])
-    return rows
+    return rows(out, "loss", "grad_norm", "eval_loss", "tokens")
 
 
 class TrainCommand(unittest.TestCase):
