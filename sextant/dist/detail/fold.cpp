@@ -4,7 +4,6 @@
 #include "sextant/dist/detail/fold.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <type_traits>
 
@@ -43,6 +42,15 @@ SX_ALWAYS_INLINE V load_vector(const std::byte* p) {
   return v;
 }
 
+/// std::bit_cast, which would be a call where nothing is optimised.
+template <class To, class From>
+SX_ALWAYS_INLINE To bits_as(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  __builtin_memcpy(&to, &from, sizeof to);
+  return to;
+}
+
 /// An element type as stored, and the vector it accumulates in.
 template <class T>
 struct Element {
@@ -63,10 +71,10 @@ struct Element<Bf16> {
   using Acc = F32;
   static constexpr std::size_t kLanes = 16;
   static SX_ALWAYS_INLINE F32 load(const std::byte* p) {
-    return std::bit_cast<F32>(__builtin_convertvector(load_vector<U16>(p), U32) << 16);
+    return bits_as<F32>(__builtin_convertvector(load_vector<U16>(p), U32) << 16);
   }
   static SX_ALWAYS_INLINE U16 store(F32 x) {
-    const U32 bits = std::bit_cast<U32>(x);
+    const U32 bits = bits_as<U32>(x);
     const U32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     return __builtin_convertvector(x != x ? U32{} + 0x7fc0u : rounded, U16);
   }
@@ -87,20 +95,18 @@ struct Element<Fp16> {
     const U32 exponent = magnitude & (0x7c00u << 13);
     const U32 normal = magnitude + (112u << 23);
     const U32 special = magnitude + (224u << 23);  // infinities and NaN
-    const F32 two_to_minus_14 = std::bit_cast<F32>(U32{} + (113u << 23));
-    const U32 small = std::bit_cast<U32>(std::bit_cast<F32>(normal + (1u << 23)) - two_to_minus_14);
+    const F32 two_to_minus_14 = bits_as<F32>(U32{} + (113u << 23));
+    const U32 small = bits_as<U32>(bits_as<F32>(normal + (1u << 23)) - two_to_minus_14);
     const U32 bits = exponent == 0u ? small : (exponent == (0x7c00u << 13) ? special : normal);
-    return std::bit_cast<F32>(bits | sign);
+    return bits_as<F32>(bits | sign);
   }
   static SX_ALWAYS_INLINE U16 store(F32 x) {
-    const U32 all = std::bit_cast<U32>(x);
+    const U32 all = bits_as<U32>(x);
     const U32 sign = all & 0x80000000u;
     const U32 magnitude = all ^ sign;
     // Below 2^-14: adding 0.5 leaves the rounded result in the low bits.
     const U32 half_bits = U32{} + (126u << 23);
-    const U32 small =
-        std::bit_cast<U32>(std::bit_cast<F32>(magnitude) + std::bit_cast<F32>(half_bits)) -
-        half_bits;
+    const U32 small = bits_as<U32>(bits_as<F32>(magnitude) + bits_as<F32>(half_bits)) - half_bits;
     const U32 normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
     U32 half = magnitude < (113u << 23) ? small : normal;
     half = magnitude >= (143u << 23) ? U32{} + 0x7c00u : half;
@@ -116,7 +122,7 @@ SX_ALWAYS_INLINE V combine(V a, V b) {
   if constexpr (kOp == ReduceOp::kSum) {
     if constexpr (std::is_integral_v<T>) {
       using Unsigned = Vec<std::make_unsigned_t<T>>;
-      return std::bit_cast<V>(std::bit_cast<Unsigned>(a) + std::bit_cast<Unsigned>(b));
+      return bits_as<V>(bits_as<Unsigned>(a) + bits_as<Unsigned>(b));
     } else {
       return a + b;
     }
