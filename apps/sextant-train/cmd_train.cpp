@@ -8,12 +8,15 @@
 
 #include "apps/sextant-train/commands.h"
 #include "apps/sextant-train/rank_run.h"
+#include "sextant/base/check.h"
 #include "sextant/base/console.h"
 #include "sextant/base/diagnostic.h"
 #include "sextant/base/env.h"
 #include "sextant/base/log.h"
 #include "sextant/base/run_folder.h"
 #include "sextant/base/signals.h"
+#include "sextant/ckpt/checkpoint_list.h"
+#include "sextant/convert/convert.h"
 #include "sextant/recipe/open_run.h"
 #include "sextant/tensor/rank_thread.h"
 #include "sextant/train/explain_step.h"
@@ -48,6 +51,34 @@ void print_dry_run(const Invocation& invocation) {
         "trace/rank-*.jsonl", "ckpt/step-*", "summary.json", "report.html"}) {
     fmt::print("  {}\n", (out / name).string());
   }
+  if (recipe.checkpoint.export_hf) fmt::print("  {}\n", (out / "hf").string());
+}
+
+std::optional<safetensors::Dtype> export_dtype(DtypeOrAuto dtype) {
+  switch (dtype) {
+    case DtypeOrAuto::kAuto: return std::nullopt;
+    case DtypeOrAuto::kFp32: return safetensors::Dtype::kF32;
+    case DtypeOrAuto::kFp64: return safetensors::Dtype::kF64;
+    case DtypeOrAuto::kBf16: return safetensors::Dtype::kBF16;
+    case DtypeOrAuto::kFp16: return safetensors::Dtype::kF16;
+  }
+  return std::nullopt;
+}
+
+/// The newest checkpoint as a folder that transformers opens. Rank 0 alone.
+void export_model(const CheckpointKeys& keys, const RunFolder& folder) {
+  const fs::path root = ResolvedRecipe::expand_run(keys.dir, folder.path().string());
+  const fs::path target = folder.file("hf");
+  const auto newest = find_newest_checkpoint(root);
+  if (!newest.ok()) throw IoError(to_diagnostic(newest.error(), "sextant ckpt verify"));
+  SX_CHECK(newest->has_value(), "a run that is done left no checkpoint in {}", root.string());
+  std::error_code ignored;
+  fs::remove_all(target, ignored);  // of an earlier end of this run
+  const auto written = export_hf(**newest, target, {.dtype = export_dtype(keys.export_dtype)});
+  if (!written.ok()) {
+    throw IoError(to_diagnostic(written.error(), "sextant ckpt convert --from sextant --to hf"));
+  }
+  SX_LOG(kInfo, "hf.exported", "path", target.string(), "tensors", written->tensors);
 }
 
 /// Axes the recipe may name (`sextant plan mesh` shows them) and training does not have yet.
@@ -121,6 +152,8 @@ int train(const Invocation& invocation, RankProcess* process) {
   signals::set_stop_deadline(recipe.checkpoint.stop_deadline);
   const TrainOutcome outcome = run_training(options, inputs);
   if (rank != 0) return static_cast<int>(outcome.exit);
+  if (recipe.checkpoint.export_hf && !eval_only && outcome.exit == ExitCode::kOk)
+    export_model(recipe.checkpoint, folder);
   if (invocation.json) fmt::print("{}\n", outcome.summary.dump());
   if (!invocation.quiet && !eval_only) {
     console::write_line("report " + folder.file("report.html").string());

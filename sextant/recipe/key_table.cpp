@@ -479,6 +479,12 @@ void add_training(std::vector<KeySpec>& keys) {
                         .resumable = true));
   keys.push_back(SX_KEY(checkpoint.stop_deadline, "longest save after a request to stop",
                         .range = {.low = 0, .low_open = true}, .resumable = true));
+  keys.push_back(SX_KEY(checkpoint.export_hf,
+                        "at the end write the model as a folder of Hugging Face too: hf in the run",
+                        .resumable = true));
+  keys.push_back(SX_KEY(checkpoint.export_dtype,
+                        "type of the exported weights; \"auto\" = as the checkpoint has them",
+                        .resumable = true));
 }
 
 void add_inputs(std::vector<KeySpec>& keys) {

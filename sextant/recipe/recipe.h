@@ -217,6 +217,8 @@ struct CheckpointKeys {
   bool load_strict = true;
   std::vector<std::string> load_exclude;  ///< shell patterns of names that are not loaded
   Seconds stop_deadline{90};
+  bool export_hf = false;                         ///< at the end, into ${run}/hf
+  DtypeOrAuto export_dtype = DtypeOrAuto::kAuto;  ///< auto = as the checkpoint has them
 };
 
 struct DataKeys {

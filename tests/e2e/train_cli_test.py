@@ -91,6 +91,18 @@ class TrainCommand(unittest.TestCase):
                     # The newest save may have been under way: then it goes on from the one before.
                     self.assertLessEqual(json.load(file)["repeated_steps"], 10)
 
+    def test_export_at_the_end_is_what_convert_makes_of_the_last_checkpoint(self):
+        out, converted = self.out("exported"), self.out("converted")
+        subprocess.run(train_command(out, "--checkpoint.export_hf=true", "--checkpoint.export_dtype=bf16", steps=7), check=True)
+        subprocess.run([os.path.join(BIN, "sextant-train"), "ckpt", "convert", os.path.join(out, "ckpt", "step-0000007"), converted,
+                        "--from", "sextant", "--to", "hf", "--dtype", "bf16"], check=True, stdout=subprocess.DEVNULL)
+        exported = os.path.join(out, "hf")
+        names = sorted(os.listdir(converted))
+        self.assertIn("config.json", names)
+        self.assertEqual(sorted(os.listdir(exported)), names)
+        for name in names:
+            self.assertEqual(pathlib.Path(exported, name).read_bytes(), pathlib.Path(converted, name).read_bytes(), name)
+
     def test_interrupt_saves_and_asks_to_be_run_again(self):
         out = self.out("interrupted")
         process = subprocess.Popen(train_command(out, steps=4000), stderr=subprocess.DEVNULL)
