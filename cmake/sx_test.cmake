@@ -63,7 +63,7 @@ function(sx_test)
   if(SX_BATCH_TESTS)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
     # Several sources in one: each is then an included file to the warning, which asks about headers.
-    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage> ${SX_TEST_OPTIONS})
   endif()
   foreach(suite ${suites})
     add_test(NAME ${ARG_NAME}.${suite} COMMAND ${target} "--gtest_filter=${suite}.*:*/${suite}.*")
