@@ -3,7 +3,9 @@
 # those changed in the last 20 commits, or all of them with --all. A folder enters the list when it has become clean.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cmake --preset core -B build/tidy -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 > /dev/null
+# One command per source: in batches none would be found by its name.
+cmake --preset core -B build/tidy -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_UNITY_BUILD=OFF \
+      -DSX_BATCH_TESTS=OFF > /dev/null
 cmake --build build/tidy --target sx_git_commit > /dev/null
 mapfile -t clean < <(sed 's/#.*//; s/ *$//; /^$/d' tools/clang_tidy_clean.txt)
 if [ "${1:-}" = --all ]; then
@@ -14,7 +16,8 @@ else
 fi
 files=()
 for file in $list; do
-  grep -q "/$file\"" build/tidy/compile_commands.json && files+=("$file")
+  grep -q "/$file\"" build/tidy/compile_commands.json || { echo "clang-tidy: no command for $file"; exit 1; }
+  files+=("$file")
 done
 [ ${#files[@]} -gt 0 ] || { echo "clang-tidy: no changed source in its folders"; exit 0; }
 printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy-14 --quiet -p build/tidy --warnings-as-errors='*' 2>/dev/null
