@@ -69,8 +69,13 @@ std::optional<safetensors::Dtype> export_dtype(DtypeOrAuto dtype) {
 void export_model(const CheckpointKeys& keys, const RunFolder& folder) {
   const fs::path root = ResolvedRecipe::expand_run(keys.dir, folder.path().string());
   const fs::path target = folder.file("hf");
-  const auto newest = find_newest_checkpoint(root);
+  std::vector<std::string> rejected;
+  const auto newest = find_newest_checkpoint(root, false, &rejected);
   if (!newest.ok()) throw IoError(to_diagnostic(newest.error(), "sextant ckpt verify"));
+  if (!rejected.empty()) {
+    throw IoError(to_diagnostic({ErrorKind::kCorrupt, rejected.front(), root.string()},
+                                "sextant ckpt verify " + root.string()));
+  }
   SX_CHECK(newest->has_value(), "a run that is done left no checkpoint in {}", root.string());
   std::error_code ignored;
   fs::remove_all(target, ignored);  // of an earlier end of this run

@@ -89,6 +89,10 @@ Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
   for (const auto& [name, file] : manifest->files) {
     std::error_code code;
     const std::uint64_t bytes = fs::file_size(folder / name, code);
+    if (code && code != std::errc::no_such_file_or_directory) {
+      return Error{ErrorKind::kIo, fmt::format("cannot look at {}: {}", name, code.message()),
+                   folder.string()};
+    }
     if (code || bytes != file.bytes) {
       return Error{ErrorKind::kCorrupt,
                    code ? fmt::format("{} is missing", name)
@@ -217,11 +221,14 @@ Result<LoadReport> Checkpoint::load_parts(std::span<const TensorPart> parts,
                                           const LoadOptions& options, Communicator* world) const {
   if (world == nullptr) return read_parts(parts, options);
   Result<LoadReport> report = read_parts(parts, options);
-  // Ranks that failed take part with their error; the first one's is everybody's.
+  // Ranks that failed take part with their error; the first one's is everybody's. Sums are any
+  // bytes, so a letter of their own goes before them.
+  constexpr char kSums = 's';
   std::string own;
   if (!report.ok()) {
     own = encode_part(report.error());
   } else {
+    own = kSums;
     for (const auto& [name, sum] : sums_of(parts, options)) {
       for (int byte = 0; byte < 8; ++byte) own += static_cast<char>(sum >> (8 * byte));
     }
@@ -229,9 +236,10 @@ Result<LoadReport> Checkpoint::load_parts(std::span<const TensorPart> parts,
   std::vector<std::uint64_t> total;
   for (const std::string& text : gather_texts(own, *world)) {
     if (is_failed_part(text)) return report.ok() ? decode_part(text).error() : report;
-    total.resize(text.size() / 8);
-    for (std::size_t i = 0; i < text.size(); ++i)
-      total[i / 8] += std::uint64_t{static_cast<unsigned char>(text[i])} << (8 * (i % 8));
+    const std::string_view sums = std::string_view(text).substr(1);
+    total.resize(sums.size() / 8);
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      total[i / 8] += std::uint64_t{static_cast<unsigned char>(sums[i])} << (8 * (i % 8));
   }
   std::size_t i = 0;
   std::set<std::string_view> named;
@@ -259,6 +267,17 @@ Result<void> Checkpoint::read_range(const std::string& name, std::int64_t begin,
   }
   ChunkReader reader(path_);
   return reader.read(it->second, Region::flat(begin, count), out.data());
+}
+
+Result<void> Checkpoint::check_values(const std::string& name,
+                                      std::span<const std::byte> values) const {
+  const StoredTensor& stored = manifest_.tensors.at(name);
+  const std::int64_t count = num_elements(stored.shape);
+  SX_CHECK(values.size() == static_cast<std::size_t>(count * safetensors::size_bytes(stored.dtype)),
+           "{} bytes for \"{}\"", values.size(), name);
+  const Region whole = Region::whole(stored.shape);
+  return check_logical(name, stored.logical, logical_of(stored, whole, 0, count, values.data()),
+                       path_);
 }
 
 Result<std::string> Checkpoint::text(const std::string& file) const {

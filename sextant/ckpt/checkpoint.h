@@ -134,6 +134,8 @@ class Checkpoint {
   /// than these. Errors: kNotFound, kInvalid (outside), kCorrupt, kIo.
   Result<void> read_range(const std::string& name, std::int64_t begin, std::int64_t count,
                           std::span<std::byte> out) const;
+  /// Compares a whole tensor's values, row-major, with its logical checksum. Errors: kCorrupt.
+  Result<void> check_values(const std::string& name, std::span<const std::byte> values) const;
   /// state/<name>.json, its hash compared. Errors: kNotFound, kCorrupt.
   Result<nlohmann::ordered_json> state(const std::string& name) const;
   /// A file of the checkpoint, its hash compared ("model.json"). Errors: kNotFound, kCorrupt, kIo.
@@ -172,8 +174,9 @@ Result<std::optional<fs::path>> find_checkpoint(const fs::path& named,
 /// The folder of checkpoints in that case; empty when `named` is a checkpoint itself.
 std::optional<fs::path> checkpoint_root(const fs::path& named);
 
-/// Committed checkpoints under `root`, oldest first, without looking inside.
-std::vector<fs::path> list_checkpoints(const fs::path& root);
+/// Committed checkpoints under `root`, oldest first, without looking inside; none where there is no
+/// such folder. Errors: kIo.
+Result<std::vector<fs::path>> list_checkpoints(const fs::path& root);
 
 /// Every hash, every tiling, every logical checksum; one line per fault. Empty = the checkpoint is
 /// whole.

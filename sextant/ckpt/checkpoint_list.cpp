@@ -13,11 +13,13 @@
 namespace sx {
 namespace {
 
-/// Empty when the checkpoint can be used, else why not. Errors: kUnsupported.
+/// Empty when the checkpoint can be used, else why not. Errors: kUnsupported, and kIo: what cannot
+/// be read now may be whole.
 Result<std::string> why_unusable(const fs::path& folder, bool full_hashes) {
   const auto checkpoint = Checkpoint::open(folder);
   if (!checkpoint.ok()) {
-    if (checkpoint.error().kind == ErrorKind::kUnsupported) return checkpoint.error();
+    const ErrorKind kind = checkpoint.error().kind;
+    if (kind == ErrorKind::kUnsupported || kind == ErrorKind::kIo) return checkpoint.error();
     return checkpoint.error().to_string();
   }
   if (!full_hashes) return std::string();
@@ -40,12 +42,16 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step;
 }
 
-std::vector<fs::path> list_checkpoints(const fs::path& root) {
+Result<std::vector<fs::path>> list_checkpoints(const fs::path& root) {
   std::vector<std::pair<std::int64_t, fs::path>> found;
   std::error_code code;
   for (fs::directory_iterator it(root, code), end; !code && it != end; it.increment(code)) {
     const auto step = step_of(it->path().filename().string());
     if (step) found.emplace_back(*step, it->path());
+  }
+  if (code && code != std::errc::no_such_file_or_directory) {
+    return Error{ErrorKind::kIo, fmt::format("cannot list {}: {}", root.string(), code.message()),
+                 root.string()};
   }
   std::sort(found.begin(), found.end());
   std::vector<fs::path> paths;
@@ -71,10 +77,12 @@ Result<std::optional<fs::path>> find_newest_checkpoint(const fs::path& root, boo
     } else {
       reject(root / "latest", fmt::format("\"{}\" is not the name of a checkpoint", name));
     }
+  } else if (latest.error().kind == ErrorKind::kIo) {
+    return latest.error();
   } else if (latest.error().kind != ErrorKind::kNotFound) {
     reject(root / "latest", latest.error().message);
   }
-  std::vector<fs::path> folders = list_checkpoints(root);
+  SX_TRY(std::vector<fs::path> folders, list_checkpoints(root));
   std::reverse(folders.begin(), folders.end());
   for (const fs::path& folder : folders) {
     if (folder == tried) continue;

@@ -16,6 +16,7 @@
 #include <system_error>
 #include <thread>
 
+#include "sextant/base/check.h"
 #include "sextant/base/clock.h"
 #include "sextant/base/hash.h"
 #include "sextant/base/version.h"
@@ -58,6 +59,7 @@ Result<void> merge(Manifest part, Manifest& into) {
 
 Result<void> write_small_file(const fs::path& folder, const std::string& name,
                               std::string_view bytes, Manifest& manifest) {
+  SX_CHECK(is_inner_file_name(name), "\"{}\" is not a file inside the checkpoint", name);
   SX_TRY_VOID(make_dirs((folder / name).parent_path()));
   SX_TRY_VOID(write_file_atomic(folder / name, bytes));
   manifest.files[name] = {bytes.size(), xxh3_64(bytes)};
@@ -107,11 +109,13 @@ std::vector<fs::path> apply_retention(const fs::path& root, const fs::path& save
                                       const SaveOptions& options) {
   std::vector<fs::path> removed;
   if (options.keep <= 0) return removed;
-  const std::vector<fs::path> all = list_checkpoints(root);
+  const auto all = list_checkpoints(root);
+  if (!all.ok()) return removed;
   std::error_code code;
   std::int64_t num_newest = 1;  // the one just saved, whatever its step
-  for (auto it = all.rbegin(); it != all.rend(); ++it) {
-    if (*it == saved) continue;
+  for (auto it = all->rbegin(); it != all->rend(); ++it) {
+    // One that is damaged takes no other's place and stays for whoever wants to look into it.
+    if (*it == saved || !Checkpoint::open(*it).ok()) continue;
     const std::int64_t step = *step_of(it->filename().string());
     const bool newest = num_newest < options.keep;
     if (newest) ++num_newest;

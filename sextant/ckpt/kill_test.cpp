@@ -84,7 +84,7 @@ TEST(CheckpointMemory, TwoHundredSavesAndMemoryStaysFlat) {
   for (std::int64_t step = 21; step <= 200; ++step) save(step);
   EXPECT_LT(resident_bytes() - before, 1 << 20);
   EXPECT_EQ(saver.staging_bytes(), 2'000'000);
-  EXPECT_EQ(list_checkpoints(root.path()).size(), 2U);
+  EXPECT_EQ(list_checkpoints(root.path()).value().size(), 2U);
 }
 
 TEST(CheckpointKill, TwoHundredRandomPointsLoseNothing) {

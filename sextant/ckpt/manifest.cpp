@@ -80,12 +80,16 @@ std::vector<std::int64_t> sizes_of(const Json& object, const char* key,
   return sizes;
 }
 
-/// A file inside the folder, never one outside.
 std::string file_name_of(const std::string& name) {
-  const bool leaves = name.empty() || name.front() == '/' || name == ".." ||
-                      name.starts_with("../") || name.find("/../") != std::string::npos ||
-                      name.ends_with("/..") || name.find('\0') != std::string::npos;
-  if (leaves) bad(fmt::format("\"{}\" is not a file name inside the folder", name));
+  if (!is_inner_file_name(name))
+    bad(fmt::format("\"{}\" is not a file name inside the folder", name));
+  return name;
+}
+
+/// A state becomes the file state/NAME.json where it is written again.
+std::string state_name_of(const std::string& name) {
+  if (name.find('/') != std::string::npos || !is_inner_file_name(name))
+    bad(fmt::format("\"{}\" is not the name of a state", name));
   return name;
 }
 
@@ -173,9 +177,9 @@ Manifest parse_members(const Json& j) {
   }
   for (const auto& [name, file] : object_of(j, "states").items()) {
     if (!file.is_string()) bad("\"states\" is not names of files");
-    m.states[name] = file_name_of(file.get<std::string>());
-    if (m.files.count(m.states[name]) == 0)
-      bad(fmt::format("state file {} is not listed", m.states[name]));
+    const std::string path = file_name_of(file.get<std::string>());
+    if (m.files.count(path) == 0) bad(fmt::format("state file {} is not listed", path));
+    m.states[state_name_of(name)] = path;
   }
   for (const auto& [name, tensor] : m.tensors) {
     for (const Chunk& chunk : tensor.chunks) {
@@ -192,6 +196,12 @@ Manifest parse_members(const Json& j) {
 }
 
 }  // namespace
+
+bool is_inner_file_name(std::string_view name) {
+  return !name.empty() && name.front() != '/' && name != ".." && !name.starts_with("../") &&
+         name.find("/../") == std::string_view::npos && !name.ends_with("/..") &&
+         name.find('\0') == std::string_view::npos;
+}
 
 std::string format_manifest(const Manifest& m) {
   Json j;

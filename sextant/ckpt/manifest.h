@@ -54,6 +54,8 @@ inline constexpr const char* kManifestName = "manifest.json";
 
 /// One JSON object; its last member is the XXH3-64 of all bytes before it.
 std::string format_manifest(const Manifest& manifest);
+/// Whether a path, relative to the checkpoint's folder, stays inside it.
+bool is_inner_file_name(std::string_view name);
 /// Errors: kCorrupt (form, hash, sizes, tiling), kUnsupported (newer version, naming both numbers).
 Result<Manifest> parse_manifest(std::string_view text);
 /// As above for what one rank has written: its chunks need not cover their tensors.

@@ -125,8 +125,8 @@ TEST(Manifest, RefusesWhatDoesNotFit) {
       {"\"w\":{", "\"w@0\":{"},
       {"\"logical\":\"fedcba9876543210\"", "\"logical\":\"fedcba987654321x\""},
       {"{\"lr\":\"state/lr.json\"}", "{\"lr\":\"state/absent.json\"}"},
-      {"{\"f\":{\"bytes\":96", "{\"../f\":{\"bytes\":96"},
-      {"{\"f\":{\"bytes\":96", "{\"/f\":{\"bytes\":96"},
+      {"{\"lr\":\"state/lr.json\"}", "{\"../lr\":\"state/lr.json\"}"},
+      {"{\"lr\":\"state/lr.json\"}", "{\"a/lr\":\"state/lr.json\"}"},
       {"{\"f\":{\"bytes\":96", "{\"f\":{\"bytes\":95"},
       {"\"mesh\":{\"dp_replicate\":2}", "\"mesh\":[2]"},
   };

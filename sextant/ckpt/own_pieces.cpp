@@ -83,6 +83,10 @@ Result<void> check_parts(std::span<const TensorPart> model, std::span<const Tens
         return Error{ErrorKind::kInvalid, fmt::format("tensor name \"{}\"", part.name), ""};
       if (!names.insert(part.name).second)
         return Error{ErrorKind::kInvalid, fmt::format("tensor \"{}\" twice", part.name), ""};
+      if (!part.values.is_contiguous() || !part.values.is_cpu()) {
+        return Error{ErrorKind::kInvalid,
+                     fmt::format("tensor \"{}\" is not contiguous in host memory", part.name), ""};
+      }
       if (part.region.num_elements() != part.values.numel()) {
         return Error{ErrorKind::kInvalid,
                      fmt::format("tensor \"{}\": {} values for {} elements", part.name,

@@ -159,13 +159,13 @@ Result<SaveReport> write_streamed(const fs::path& folder, const CheckpointFacts&
   std::error_code code;
   fs::path path = fs::absolute(folder, code).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  if (fs::exists(path, code)) {
-    return Error{ErrorKind::kInvalid, fmt::format("{} is there already", path.string()),
-                 path.string()};
-  }
+  const Error taken{ErrorKind::kInvalid, fmt::format("{} is there already", path.string()),
+                    path.string()};
+  if (fs::exists(path, code)) return taken;
   const fs::path temp = path.parent_path() / (".tmp-" + path.filename().string());
   SX_TRY_VOID(make_dirs(path.parent_path()));
   SX_TRY(const FolderLock lock, FolderLock::take(path.parent_path()));
+  if (fs::exists(path, code)) return taken;  // made while this waited for the lock
   fs::remove_all(temp, code);
   SX_TRY_VOID(make_dirs(temp));
   Result<SaveReport> report = write_all({temp, path, facts, options}, tensors, num_files);

@@ -10,6 +10,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <exception>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -91,6 +93,8 @@ struct CheckpointSaver::Job {
   std::size_t bytes_to_copy() const;
   void copy(char* to);
   void run(char* staging, bool copy_first);
+  template <class T>
+  Result<T> guarded(const std::function<Result<T>()>& work) const;
   void publish();
   Result<SaveReport> collect_and_commit();
   void set(bool Job::*flag) {
@@ -153,17 +157,34 @@ Result<SaveReport> CheckpointSaver::Job::collect_and_commit() {
   return report;
 }
 
+/// What `work` returns; an exception of it (no memory) as an error: it must not leave the thread.
+template <class T>
+Result<T> CheckpointSaver::Job::guarded(const std::function<Result<T>()>& work) const {
+  try {
+    return work();
+  } catch (const std::exception& e) {
+    return Error{ErrorKind::kInternal, fmt::format("saving failed: {}", e.what()), path.string()};
+  }
+}
+
 void CheckpointSaver::Job::run(char* staging, bool copy_first) {
   if (copy_first) copy(staging);
   set(&Job::copied);
-  if (own.ok()) own = write_pieces(temp, pieces, coord, &cancel);
+  own = guarded<Manifest>([&]() -> Result<Manifest> {
+    if (!own.ok()) return own;
+    return write_pieces(temp, pieces, coord, &cancel);
+  });
   pieces = OwnPieces();
-  if (coord != 0) publish();
+  if (coord != 0) {
+    const auto told = guarded<bool>([&]() -> Result<bool> {
+      publish();
+      return true;
+    });
+    if (!told.ok() && own.ok()) own = told.error();
+  }
   set(&Job::written);
   if (coord == 0) {
-    outcome = collect_and_commit();
-    std::error_code code;
-    if (!outcome.ok()) fs::remove_all(temp, code);
+    outcome = guarded<SaveReport>([&] { return collect_and_commit(); });
     lock = FolderLock();
   } else if (!own.ok()) {
     outcome = own.error();
@@ -198,6 +219,10 @@ Result<std::optional<SaveReport>> CheckpointSaver::wait() {
   if (job.coord == 0) {
     job.wait_for(&Job::done);
     if (outcome.ok()) outcome = job.outcome;
+    // Now that every rank has written, or failed to: before, its file would lose its folder and the
+    // wrong rank would be the first to complain.
+    std::error_code code;
+    if (!job.outcome.ok()) fs::remove_all(job.temp, code);
   }
   outcome = share_outcome(std::move(outcome), job.path, world_);
   job.wait_for(&Job::done);

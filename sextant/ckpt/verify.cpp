@@ -38,10 +38,15 @@ class Verifier {
           fmt::format("{} has {} bytes, {} were saved", name, file->size(), stored.bytes));
       return;
     }
-    const std::uint64_t hash = xxh3_64(file->text());
-    if (hash != stored.xxh3) {
+    // Read, not mapped: a disk that fails is an error here and a signal there.
+    const auto hash = xxh3_64_file((folder_ / name).string());
+    if (!hash.ok()) {
+      faults_.push_back(hash.error().message);
+      return;
+    }
+    if (*hash != stored.xxh3) {
       faults_.push_back(
-          fmt::format("{}: hash {}, {} was saved", name, hex64(hash), hex64(stored.xxh3)));
+          fmt::format("{}: hash {}, {} was saved", name, hex64(*hash), hex64(stored.xxh3)));
     }
     files_.emplace(name, *std::move(file));
     if (!name.ends_with(".safetensors")) return;

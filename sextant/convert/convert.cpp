@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "sextant/base/check.h"
+#include "sextant/base/staged_folder.h"
 #include "sextant/ckpt/checkpoint.h"
 #include "sextant/ckpt/rewrite.h"
 #include "sextant/ckpt/safetensors.h"
@@ -57,8 +59,10 @@ Result<ModelShape> shape_of(const Checkpoint& checkpoint) {
   return model_shape_from_json(json);
 }
 
-/// One dtype for all weights, or the one asked for.
-Result<Dtype> common_dtype(const Checkpoint& checkpoint, const std::vector<HfParam>& params) {
+/// The dtype of the export: the one asked for, or that of all weights. Every weight of the model is
+/// there in its shape.
+Result<Dtype> dtype_of(const Checkpoint& checkpoint, const std::vector<HfParam>& params,
+                       std::optional<Dtype> wanted) {
   std::optional<Dtype> common;
   for (const HfParam& param : params) {
     const auto at = checkpoint.manifest().tensors.find(param.name);
@@ -67,7 +71,7 @@ Result<Dtype> common_dtype(const Checkpoint& checkpoint, const std::vector<HfPar
                    fmt::format("tensor \"{}\" of model.json is not there in its shape", param.name),
                    checkpoint.path().string()};
     }
-    if (common.value_or(at->second.dtype) != at->second.dtype) {
+    if (!wanted && common.value_or(at->second.dtype) != at->second.dtype) {
       return Error{
           ErrorKind::kUnsupported,
           fmt::format("weights of dtypes {} and {}: choose one with --dtype",
@@ -76,21 +80,24 @@ Result<Dtype> common_dtype(const Checkpoint& checkpoint, const std::vector<HfPar
     }
     common = at->second.dtype;
   }
-  return *common;
+  return wanted ? *wanted : *common;
 }
 
-/// Reads a range of a stored tensor and, where another dtype is wanted, rounds it to that.
-Result<void> read_as(const Checkpoint& checkpoint, const HfParam& param, std::int64_t begin,
-                     std::int64_t count, Dtype wanted, std::byte* to) {
+/// Reads a stored tensor, proves it by its checksum and gives the first `count` elements (theirs
+/// has no rows of padding), rounded where another dtype is wanted.
+Result<void> read_as(const Checkpoint& checkpoint, const HfParam& param, std::int64_t count,
+                     Dtype wanted, std::byte* to) {
   const Dtype stored = checkpoint.manifest().tensors.at(param.name).dtype;
-  const auto size = [count](Dtype dtype) {
-    return static_cast<std::size_t>(count * safetensors::size_bytes(dtype));
+  const std::int64_t total = param.num_elements();
+  const auto size = [](std::int64_t elements, Dtype dtype) {
+    return static_cast<std::size_t>(elements * safetensors::size_bytes(dtype));
   };
-  if (stored == wanted) {
-    return checkpoint.read_range(param.name, begin, count, {to, size(wanted)});
-  }
-  std::vector<std::byte> raw(size(stored));
-  SX_TRY_VOID(checkpoint.read_range(param.name, begin, count, raw));
+  const bool in_place = stored == wanted && count == total;
+  std::vector<std::byte> raw(in_place ? 0 : size(total, stored));
+  const std::span<std::byte> values = in_place ? std::span(to, size(total, wanted)) : raw;
+  SX_TRY_VOID(checkpoint.read_range(param.name, 0, total, values));
+  SX_TRY_VOID(checkpoint.check_values(param.name, values));
+  if (in_place) return {};
   at::Tensor target = at::from_blob(to, {count}, to_scalar_type(wanted));
   target.copy_(at::from_blob(raw.data(), {count}, to_scalar_type(stored)));
   return {};
@@ -166,13 +173,10 @@ Result<Converted> export_hf(const fs::path& checkpoint, const fs::path& folder,
   SX_TRY(const ModelShape shape, shape_of(opened));
   const std::vector<HfParam> params = hf_params(shape);
   HfSource source;
-  if (options.dtype) {
-    source.dtype = *options.dtype;
-  } else {
-    SX_TRY(source.dtype, common_dtype(opened, params));
-  }
+  SX_TRY(source.dtype, dtype_of(opened, params, options.dtype));
   source.read = [&](const HfParam& param, std::int64_t begin, std::int64_t count, std::byte* to) {
-    return read_as(opened, param, begin, count, source.dtype, to);
+    SX_CHECK(begin == 0, "{} is read from element {} on", param.name, begin);
+    return read_as(opened, param, count, source.dtype, to);
   };
   SX_TRY(const HfWriteOptions write, write_options(opened, options.shard_bytes));
   SX_TRY(const HfWritten written, write_hf_folder(folder, shape, source, write));
@@ -193,7 +197,7 @@ Result<Converted> export_dcp(const fs::path& source, const fs::path& folder,
     return Error{ErrorKind::kNotFound, fmt::format("no tensor with prefix \"{}\"", options.prefix),
                  source.string()};
   }
-  SX_TRY_VOID(make_dirs(folder));
+  SX_TRY(StagedFolder staged, StagedFolder::create(folder));
   Converted converted{folder, static_cast<std::int64_t>(list.size())};
   std::vector<std::span<const NamedSource>> files;
   std::uint64_t in_file = 0;
@@ -209,19 +213,20 @@ Result<Converted> export_dcp(const fs::path& source, const fs::path& folder,
   nlohmann::ordered_json weight_map = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string name = hf_weight_file(i, files.size());
-    SX_TRY_VOID(write_sources(folder / name, opened, files[i]));
+    SX_TRY_VOID(write_sources(staged.path() / name, opened, files[i]));
     for (const NamedSource& one : files[i]) weight_map[one.name] = name;
   }
   if (files.size() > 1) {
-    SX_TRY_VOID(write_hf_index(folder, weight_map, converted.bytes));
+    SX_TRY_VOID(write_hf_index(staged.path(), weight_map, converted.bytes));
   }
   std::vector<std::string> carried = hf_companion_names();
   carried.emplace_back("config.json");
   for (const std::string& name : carried) {
     if (!fs::exists(source / name)) continue;
     SX_TRY(const std::string text, read_file(source / name, kMaxCarriedBytes));
-    SX_TRY_VOID(write_file_atomic(folder / name, text));
+    SX_TRY_VOID(write_file_atomic(staged.path() / name, text));
   }
+  SX_TRY_VOID(staged.commit());
   return converted;
 }
 

@@ -90,6 +90,31 @@ TEST(Convert, WhatIsNoModelOfTheirsIsSaid) {
   EXPECT_FALSE(export_hf(imported.path, dir / "out").ok());
 }
 
+TEST(Convert, ADamagedCheckpointIsNotExported) {
+  const TempDir dir;
+  const auto imported = import_hf(hf_reference("llama"), dir / "ckpt").value();
+  const fs::path data = imported.path / "model-00000.safetensors";
+  std::string bytes = read_file(data).value();
+  bytes[bytes.size() - 5] ^= 1;
+  ASSERT_TRUE(write_file_atomic(data, bytes).ok());
+  for (const auto dtype : {std::optional<safetensors::Dtype>(), {safetensors::Dtype::kBF16}}) {
+    const auto exported = export_hf(imported.path, dir / "out", {.dtype = dtype});
+    ASSERT_FALSE(exported.ok());
+    EXPECT_EQ(exported.error().kind, ErrorKind::kCorrupt);
+    EXPECT_FALSE(fs::exists(dir / "out"));
+  }
+}
+
+TEST(Convert, AnExportTakesNoOthersPlace) {
+  const TempDir dir;
+  const auto imported = import_hf(hf_reference("llama"), dir / "ckpt").value();
+  ASSERT_TRUE(export_hf(imported.path, dir / "out", {.shard_bytes = 2000}).ok());
+  const auto again = export_hf(imported.path, dir / "out");
+  ASSERT_FALSE(again.ok());
+  EXPECT_EQ(again.error().kind, ErrorKind::kInvalid);
+  EXPECT_FALSE(fs::exists(dir / "out" / "model.safetensors"));
+}
+
 std::int64_t resident_kib() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

@@ -103,6 +103,9 @@ Result<void> check_boxes(const std::string& name, DcpTensor& tensor) {
   }
   std::int64_t covered = 0;
   for (const DcpChunk& chunk : tensor.chunks) {
+    if (tensor.chunks.size() > 1 && product(chunk.size) == 0) {
+      return dcp_error(ErrorKind::kCorrupt, fmt::format("\"{}\": an empty piece", name));
+    }
     if (chunk.offset.size() != tensor.shape.size() || chunk.size.size() != tensor.shape.size()) {
       return dcp_error(ErrorKind::kCorrupt,
                        fmt::format("\"{}\": a piece of {} dims in a tensor of {}", name,
@@ -289,6 +292,13 @@ Result<DcpFolder> DcpFolder::open(const fs::path& folder) {
       if (at == opened.files_.end()) {
         SX_TRY(MappedFile file, MappedFile::open(folder / chunk.file));
         at = opened.files_.emplace(chunk.file, std::move(file)).first;
+      }
+      const auto element = static_cast<std::uint64_t>(safetensors::size_bytes(tensor.dtype));
+      if (static_cast<std::uint64_t>(product(chunk.size).value_or(0)) > chunk.bytes / element) {
+        return Error{ErrorKind::kCorrupt,
+                     fmt::format("\"{}\": a piece [{}] in {} bytes", name,
+                                 fmt::join(chunk.size, ", "), chunk.bytes),
+                     (folder / chunk.file).string()};
       }
       if (chunk.begin > at->second.size() || chunk.bytes > at->second.size() - chunk.begin) {
         return Error{ErrorKind::kCorrupt,

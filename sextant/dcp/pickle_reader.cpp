@@ -16,6 +16,8 @@ using Kind = PickleValue::Kind;
 using Ref = PickleValue::Ref;
 
 constexpr Ref kMark = 0xffffffffu;  // on the stack only
+// A piece of a tensor takes about twenty values; a value takes a hundred bytes here and one there.
+constexpr std::size_t kMaxValues = std::size_t{1} << 26;
 
 class Machine {
  public:
@@ -29,6 +31,7 @@ class Machine {
       const auto op = static_cast<unsigned char>(bytes_[at_++]);
       if (op == '.') break;
       SX_TRY_VOID(step(op));
+      if (tree_.values.size() > kMaxValues) return corrupt("more values than any checkpoint has");
     }
     if (stack_.size() != 1 || stack_.back() == kMark) return corrupt("STOP without one value");
     tree_.root = stack_.back();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "sextant/base/staged_folder.h"
 #include "sextant/shape/hf_config.h"
 
 namespace sx {
@@ -144,13 +145,13 @@ Result<HfWritten> write_hf_folder(const fs::path& folder, const ModelShape& shap
   const std::vector<HfParam> params = hf_params(shape);
   const std::vector<Assembly> list = assemblies(params, safetensors::size_bytes(source.dtype));
   const auto files = into_files(list, options.shard_bytes);
-  SX_TRY_VOID(make_dirs(folder));
+  SX_TRY(StagedFolder staged, StagedFolder::create(folder));
 
   HfWritten written;
   nlohmann::ordered_json weight_map = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string name = hf_weight_file(i, files.size());
-    SX_TRY_VOID(write_file(folder / name, files[i], source));
+    SX_TRY_VOID(write_file(staged.path() / name, files[i], source));
     for (const Assembly* assembly : files[i]) {
       weight_map[assembly->tensor] = name;
       written.bytes += assembly->bytes;
@@ -159,12 +160,13 @@ Result<HfWritten> write_hf_folder(const fs::path& folder, const ModelShape& shap
   }
   written.files = static_cast<std::int64_t>(files.size());
   if (files.size() > 1) {
-    SX_TRY_VOID(write_hf_index(folder, weight_map, written.bytes));
+    SX_TRY_VOID(write_hf_index(staged.path(), weight_map, written.bytes));
   }
   for (const auto& [name, text] : options.companions) {
-    SX_TRY_VOID(write_file_atomic(folder / name, text));
+    SX_TRY_VOID(write_file_atomic(staged.path() / name, text));
   }
-  SX_TRY_VOID(write_file_atomic(folder / "config.json", config.dump(2) + "\n"));
+  SX_TRY_VOID(write_file_atomic(staged.path() / "config.json", config.dump(2) + "\n"));
+  SX_TRY_VOID(staged.commit());
   return written;
 }
 

@@ -100,23 +100,28 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
 std::optional<fs::path> find_start(const CheckpointKeys& keys, const fs::path& root) {
   if (keys.load == "none") return std::nullopt;
   std::optional<fs::path> named;
+  const auto tell = [](const std::vector<std::string>& rejected) {
+    for (const std::string& line : rejected) SX_LOG(kWarn, "ckpt.invalid", "folder", line);
+  };
   if (keys.load != "latest" && hf_folder_of(keys.load).empty()) {
-    auto found = find_checkpoint(keys.load);
+    std::vector<std::string> rejected;
+    auto found = find_checkpoint(keys.load, &rejected);
     if (!found.ok())
       throw IoError(to_diagnostic(found.error(), "sextant ckpt verify " + keys.load));
+    tell(rejected);
     named = found->value_or(keys.load);
     if (lies_in(*named, root)) return named;
   }
   std::vector<std::string> rejected;
   auto newest = find_newest_checkpoint(root, false, &rejected);
   if (!newest.ok()) throw IoError(to_diagnostic(newest.error(), "sextant doctor " + root.string()));
-  for (const std::string& line : rejected) SX_LOG(kWarn, "ckpt.invalid", "folder", line);
-  if (!newest->has_value() && !list_checkpoints(root).empty()) {
+  tell(rejected);
+  if (!newest->has_value() && !rejected.empty()) {
     throw IoError(Diagnostic{.exit = ExitCode::kIo,
                              .number = 5,
                              .what = "no checkpoint of this run is whole",
                              .where = root.string(),
-                             .rule = rejected.empty() ? "" : rejected.front(),
+                             .rule = rejected.front(),
                              .next = "sextant ckpt verify " + root.string() +
                                      "/step-..., or checkpoint.load=none to begin anew"});
   }
