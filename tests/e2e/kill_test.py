@@ -66,7 +66,7 @@ def attack(name, command, result, repeated, limit):
             worst = max(worst, repeated(out))
             assert worst <= limit, f"{name}, kill {killed}, seed {SEED}: {worst} repeated, limit {limit}"
         print(f"{name}: {killed} kills in runs of {seconds:.2f} s, results equal, at most {worst} repeated "
-              f"(interval {limit})", flush=True)
+              f"(limit {limit})", flush=True)
         assert killed == ROUNDS, f"{name}: only {killed} of {attempts} kills hit a running process"
 
 
