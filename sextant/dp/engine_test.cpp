@@ -232,8 +232,8 @@ TEST(Engine, AbortedIterationLeavesACorrectNextStep) {
           engine.finish_grads();
         };
         run(10);
+        bool fail = aborted;  // outlives the hook
         if (aborted) {
-          bool fail = true;
           model.blocks[1]->add_hook(HookPoint::kPreBackward, "test",
                                     [&fail](Module&, const at::Tensor&) {
                                       if (fail) throw std::runtime_error("on every rank");
