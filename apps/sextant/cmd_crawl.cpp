@@ -199,6 +199,9 @@ CrawlOptions crawl_options(const Recipe& recipe) {
   options.select_mime = keys.select.mime;
   options.select_status = keys.select.status;
   options.max_payload_bytes = static_cast<std::uint64_t>(keys.max_payload.value);
+  options.dump = keys.dump;
+  options.charset.order = keys.charset.order;
+  options.charset.extra = keys.charset.extra;
   options.html.max_nodes = static_cast<std::uint64_t>(keys.html.max_nodes);
   options.html.max_depth = static_cast<std::size_t>(keys.html.max_depth);
   options.html.max_attributes = static_cast<std::size_t>(keys.html.max_attributes);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "sextant/crawl/charset.h"
 #include "sextant/text/html_parser.h"
 
 namespace sx {
@@ -14,6 +15,7 @@ struct CrawlOptions {
   std::vector<std::string> select_mime{"text/html", "application/xhtml+xml", "text/plain"};
   std::vector<std::int64_t> select_status{200};
   std::uint64_t max_payload_bytes = std::uint64_t{64} << 20;
+  CharsetOptions charset;
   HtmlLimits html;
   bool drop_over_limit =
       false;  ///< a page over a budget: false = kept as far as parsed, true = dropped

@@ -13,11 +13,12 @@ struct DocumentMetadata {
   std::string html_lang;         ///< lang attribute as written
   std::string charset;           ///< encoding used
   std::string charset_declared;  ///< label as declared; empty = none
-  std::string charset_source;    ///< "bom", "http", "meta", "utf8" (undeclared, valid), "ascii"
-  std::string mime;              ///< used, lower case
-  std::uint64_t replaced = 0;    ///< U+FFFD put in by decoding
-  int http_status = 0;           ///< 0 = no HTTP response
-  bool truncated = false;        ///< archive or budget cut the page
+  std::string
+      charset_source;  ///< "bom", "http", "meta", "utf8" (undeclared, valid), "ascii", "detect"
+  std::string mime;    ///< used, lower case
+  std::uint64_t replaced = 0;  ///< U+FFFD put in by decoding
+  int http_status = 0;         ///< 0 = no HTTP response
+  bool truncated = false;      ///< archive or budget cut the page
   std::uint64_t payload_bytes = 0;
 };
 

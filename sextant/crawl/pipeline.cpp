@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sextant/base/check.h"
+#include "sextant/crawl/url.h"
 
 namespace sx {
 
@@ -65,8 +66,9 @@ Verdict step_payload(PageInWork& page, PageWorker&, const CrawlOptions& options)
   return Verdict::keep();
 }
 
-Verdict step_decode(PageInWork& page, PageWorker&, const CrawlOptions&) {
-  return decode_page(page.payload.body, page.payload.content_type, page.is_html, page.decoded);
+Verdict step_decode(PageInWork& page, PageWorker&, const CrawlOptions& options) {
+  return decode_page(page.payload.body, page.payload.content_type, page.is_html, options.charset,
+                     host_of(page.record.url), page.decoded);
 }
 
 Verdict step_parse(PageInWork& page, PageWorker& worker, const CrawlOptions& options) {

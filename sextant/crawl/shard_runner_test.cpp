@@ -34,9 +34,8 @@ std::string mixed_archive(const std::function<std::string(std::string)>& pack) {
   out += pack(WarcMaker::response(3, "http://a.test/404", kHtml, "<p>gone", 404));
   out += pack(WarcMaker::response(4, "http://a.test/png", "Content-Type: image/png\r\n",
                                   "\x89PNG\r\n\x1a\n...."));
-  out += pack(WarcMaker::response(5, "http://a.test/sjis",
-                                  "Content-Type: text/html; charset=shift_jis\r\n",
-                                  "<p>\x83\x65\x83\x58"));
+  out += pack(WarcMaker::response(5, "http://a.test/korean",
+                                  "Content-Type: text/html; charset=iso-2022-kr\r\n", "<p>text"));
   out += pack(WarcMaker::response(6, "http://a.test/void", kHtml, "<p> <img>"));
   out += pack(WarcMaker::response(7, "http://a.test/empty", kHtml, ""));
   out += pack(WarcMaker::response(8, "http://a.test/twin", kHtml, "<p>Page number 2</p>"));

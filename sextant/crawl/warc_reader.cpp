@@ -8,6 +8,7 @@
 #include "sextant/base/mmap.h"
 #include "sextant/crawl/warc_stream.h"
 #include "sextant/text/ascii.h"
+#include "sextant/text/decoder.h"
 #include "sextant/text/encoding.h"
 #include "sextant/text/utf8.h"
 
@@ -110,8 +111,8 @@ HeaderFields parse_fields(std::string_view block, std::uint64_t& quirks) {
     fields.emplace_back(trim(line.substr(0, colon)), trim(line.substr(colon + 1)));
   }
   for (auto& [name, value] : fields) {
-    if (!is_valid_utf8(name)) name = decode_windows_1252(name);
-    if (!is_valid_utf8(value)) value = decode_windows_1252(value);
+    if (!is_valid_utf8(name)) name = decode_bytes(name, kWindows1252).text;
+    if (!is_valid_utf8(value)) value = decode_bytes(value, kWindows1252).text;
   }
   return fields;
 }

@@ -561,12 +561,18 @@ void add_outputs(std::vector<KeySpec>& keys) {
 
 void add_crawl(std::vector<KeySpec>& keys) {
   keys.push_back(SX_KEY(crawl.inputs, "archives: paths, patterns, @list.txt", .path = true));
+  keys.push_back(SX_KEY(crawl.dump, "name of the crawl, written to every document"));
   keys.push_back(SX_KEY(crawl.select.types, "WARC record types that are taken"));
   keys.push_back(SX_KEY(crawl.select.mime, "payload types that are taken"));
   keys.push_back(SX_KEY(crawl.select.status, "HTTP status codes that are taken",
                         .range = {.low = 100, .high = 999}));
   keys.push_back(SX_KEY(crawl.max_payload, "larger payloads are counted and left out, never cut",
                         .range = kPositive));
+  keys.push_back(SX_KEY(crawl.charset.order,
+                        "who names a page's encoding, in this order; what nobody names is UTF-8",
+                        .words = {"bom", "http", "meta", "utf8", "detect"}));
+  keys.push_back(SX_KEY(crawl.charset.extra,
+                        "detection may name UTF-32, IBM855, EUC-TW, Johab and ISO-2022-KR too"));
   keys.push_back(SX_KEY(crawl.html.max_nodes, "nodes of a page", .range = kPositive));
   keys.push_back(
       SX_KEY(crawl.html.max_depth, "depth of open elements", .range = {.low = 8, .high = 1 << 16}));

@@ -266,6 +266,11 @@ struct CrawlSelectKeys {
   std::vector<std::int64_t> status{200};
 };
 
+struct CrawlCharsetKeys {
+  std::vector<std::string> order{"bom", "http", "meta", "detect"};
+  bool extra = false;
+};
+
 struct CrawlHtmlKeys {
   std::int64_t max_nodes = 4'000'000;
   std::int64_t max_depth = 512;
@@ -282,8 +287,10 @@ struct CrawlOutputKeys {
 
 struct CrawlKeys {
   std::vector<std::string> inputs;
+  std::string dump;
   CrawlSelectKeys select;
   Bytes max_payload{std::int64_t{64} << 20};
+  CrawlCharsetKeys charset;
   CrawlHtmlKeys html;
   CrawlOutputKeys output;
   double max_bad_share = 0.01;

@@ -13,25 +13,25 @@ namespace sx {
 #define SX_HTML_TAGS(X)                                                                            \
   X(kA, A)                                                                                         \
   X(kAddress, ADDRESS)                                                                             \
-  X(kArea, AREA) X(kArticle, ARTICLE) X(kAside, ASIDE) X(kAudio, AUDIO) X(kB, B) X(                \
-      kBlockquote, BLOCKQUOTE) X(kBody, BODY) X(kBr, BR) X(kButton, BUTTON) X(kCanvas, CANVAS)     \
-      X(kCaption, CAPTION) X(kCenter, CENTER) X(kCode, CODE) X(kDatalist, DATALIST) X(kDd, DD)     \
-          X(kDetails, DETAILS) X(kDialog, DIALOG) X(kDir, DIR) X(kDiv, DIV) X(kDl, DL) X(kDt, DT)  \
-              X(kEm, EM) X(kEmbed, EMBED) X(kFieldset, FIELDSET) X(kFigcaption, FIGCAPTION) X(     \
-                  kFigure, FIGURE) X(kFooter, FOOTER) X(kForm, FORM) X(kFrameset, FRAMESET)        \
-                  X(kH1, H1) X(kH2, H2) X(kH3, H3) X(kH4, H4) X(kH5, H5) X(kH6, H6) X(kHead, HEAD) \
-                      X(kHeader, HEADER) X(kHgroup, HGROUP) X(kHr, HR) X(kHtml, HTML) X(kI, I)     \
-                          X(kIframe, IFRAME) X(kImg, IMG) X(kInput, INPUT) X(kLabel, LABEL) X(     \
-                              kLegend, LEGEND) X(kLi, LI) X(kLink, LINK) X(kMain, MAIN)            \
-                              X(kMath, MATH) X(kMenu, MENU) X(kMeta, META) X(kNav, NAV) X(         \
-                                  kNoembed, NOEMBED) X(kNoframes, NOFRAMES) X(kNoscript, NOSCRIPT) \
-                                  X(kObject, OBJECT) X(kOl, OL) X(kOptgroup, OPTGROUP) X(          \
-                                      kOption, OPTION) X(kP, P) X(kPre, PRE)                       \
-                                      X(kRp, RP) X(kScript, SCRIPT) X(kSearch, SEARCH)             \
-                                          X(kSection, SECTION) X(kSelect, SELECT) X(kSpan, SPAN)   \
-                                              X(kStrong, STRONG) X(kStyle, STYLE) X(               \
-                                                  kSummary, SUMMARY) X(kSvg, SVG)                  \
-                                                  X(kTable, TABLE) X(kTbody, TBODY) X(kTd, TD) X(  \
+  X(kArea, AREA)                                                                                   \
+  X(kArticle, ARTICLE) X(kAside, ASIDE) X(kAudio, AUDIO) X(kB, B) X(kBlockquote, BLOCKQUOTE)       \
+      X(kBody, BODY) X(kBr, BR) X(kButton, BUTTON) X(kCanvas, CANVAS) X(kCaption, CAPTION) X(      \
+          kCenter, CENTER) X(kCode, CODE) X(kDatalist, DATALIST) X(kDd, DD) X(kDetails, DETAILS)   \
+          X(kDialog, DIALOG) X(kDir, DIR) X(kDiv, DIV) X(kDl, DL) X(kDt, DT) X(kEm, EM) X(         \
+              kEmbed, EMBED) X(kFieldset, FIELDSET) X(kFigcaption, FIGCAPTION) X(kFigure, FIGURE)  \
+              X(kFooter, FOOTER) X(kForm, FORM) X(kFrameset, FRAMESET) X(kH1, H1) X(kH2, H2)       \
+                  X(kH3, H3) X(kH4, H4) X(kH5, H5) X(kH6, H6) X(kHead, HEAD) X(kHeader, HEADER) X( \
+                      kHgroup, HGROUP) X(kHr, HR) X(kHtml, HTML) X(kI, I) X(kIframe, IFRAME)       \
+                      X(kImg, IMG) X(kInput, INPUT) X(kLabel, LABEL) X(kLegend, LEGEND) X(kLi, LI) \
+                          X(kLink, LINK) X(kMain, MAIN) X(kMath, MATH)                             \
+                              X(kMenu, MENU) X(kMeta, META) X(kNav, NAV) X(kNoembed, NOEMBED) X(   \
+                                  kNoframes, NOFRAMES) X(kNoscript, NOSCRIPT) X(kObject, OBJECT)   \
+                                  X(kOl, OL) X(kOptgroup, OPTGROUP) X(kOption, OPTION)             \
+                                      X(kP, P) X(kPre, PRE) X(kRp, RP) X(kScript, SCRIPT) X(       \
+                                          kSearch, SEARCH) X(kSection, SECTION) X(kSelect, SELECT) \
+                                          X(kSpan, SPAN) X(kStrong, STRONG) X(kStyle, STYLE)       \
+                                              X(kSummary, SUMMARY) X(kSvg, SVG) X(kTable, TABLE)   \
+                                                  X(kTbody, TBODY) X(kTd, TD) X(                   \
                                                       kTemplate, TEMPLATE) X(kTextarea, TEXTAREA)  \
                                                       X(kTfoot, TFOOT) X(kTh, TH) X(kThead, THEAD) \
                                                           X(kTitle, TITLE) X(kTr, TR) X(kUl, UL)   \

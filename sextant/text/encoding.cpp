@@ -3,17 +3,15 @@
 #include <lexbor/encoding/encoding.h>
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "sextant/text/ascii.h"
-#include "sextant/text/utf8.h"
 
 namespace sx {
 
 namespace {
 
-bool is_space(char c) { return c == '\t' || c == '\n' || c == '\f' || c == '\r' || c == ' '; }
+bool is_html_space(char c) { return c == '\t' || c == '\n' || c == '\f' || c == '\r' || c == ' '; }
 bool is_letter(char c) { return to_lower(c) >= 'a' && to_lower(c) <= 'z'; }
 
 std::string lower(std::string_view text) {
@@ -40,13 +38,13 @@ struct Attribute {
 /// moves.
 std::optional<Attribute> read_attribute(std::string_view b, std::size_t& pos) {
   const auto at_end = [&] { return pos >= b.size(); };
-  while (!at_end() && (is_space(b[pos]) || b[pos] == '/')) ++pos;
+  while (!at_end() && (is_html_space(b[pos]) || b[pos] == '/')) ++pos;
   if (at_end() || b[pos] == '>') return std::nullopt;
   Attribute out;
   while (!at_end() && !(b[pos] == '=' && !out.name.empty())) {
     if (b[pos] == '/' || b[pos] == '>') return out;
-    if (is_space(b[pos])) {
-      while (!at_end() && is_space(b[pos])) ++pos;
+    if (is_html_space(b[pos])) {
+      while (!at_end() && is_html_space(b[pos])) ++pos;
       if (at_end() || b[pos] != '=') return at_end() ? std::nullopt : std::optional(out);
       break;
     }
@@ -54,7 +52,7 @@ std::optional<Attribute> read_attribute(std::string_view b, std::size_t& pos) {
   }
   if (at_end()) return std::nullopt;
   ++pos;  // '='
-  while (!at_end() && is_space(b[pos])) ++pos;
+  while (!at_end() && is_html_space(b[pos])) ++pos;
   if (at_end()) return std::nullopt;
   if (b[pos] == '"' || b[pos] == '\'') {
     const char quote = b[pos++];
@@ -63,7 +61,7 @@ std::optional<Attribute> read_attribute(std::string_view b, std::size_t& pos) {
     ++pos;
     return out;
   }
-  while (!at_end() && !is_space(b[pos]) && b[pos] != '>') out.value += to_lower(b[pos++]);
+  while (!at_end() && !is_html_space(b[pos]) && b[pos] != '>') out.value += to_lower(b[pos++]);
   if (at_end()) return std::nullopt;
   return out;
 }
@@ -127,8 +125,8 @@ std::optional<std::string_view> xml_encoding(std::string_view b) {
 }  // namespace
 
 std::optional<std::string_view> encoding_for_label(std::string_view label) {
-  while (!label.empty() && is_space(label.front())) label.remove_prefix(1);
-  while (!label.empty() && is_space(label.back())) label.remove_suffix(1);
+  while (!label.empty() && is_html_space(label.front())) label.remove_prefix(1);
+  while (!label.empty() && is_html_space(label.back())) label.remove_suffix(1);
   if (label.empty() || label.size() > 40) return std::nullopt;
   const std::string folded = lower(label);
   const lxb_encoding_data_t* data =
@@ -155,11 +153,11 @@ std::optional<std::string> charset_parameter(std::string_view value) {
     while (pos < value.size() && !matches(value, pos, "charset")) ++pos;
     if (pos >= value.size()) return std::nullopt;
     pos += 7;
-    while (pos < value.size() && is_space(value[pos])) ++pos;
+    while (pos < value.size() && is_html_space(value[pos])) ++pos;
     if (pos < value.size() && value[pos] == '=') break;
   }
   ++pos;
-  while (pos < value.size() && is_space(value[pos])) ++pos;
+  while (pos < value.size() && is_html_space(value[pos])) ++pos;
   if (pos >= value.size()) return std::nullopt;
   if (value[pos] == '"' || value[pos] == '\'') {
     const std::size_t close = value.find(value[pos], pos + 1);
@@ -167,7 +165,7 @@ std::optional<std::string> charset_parameter(std::string_view value) {
     return std::string(value.substr(pos + 1, close - pos - 1));
   }
   std::size_t end = pos;
-  while (end < value.size() && !is_space(value[end]) && value[end] != ';') ++end;
+  while (end < value.size() && !is_html_space(value[end]) && value[end] != ';') ++end;
   return std::string(value.substr(pos, end - pos));
 }
 
@@ -180,13 +178,13 @@ std::optional<std::string_view> prescan_meta(std::string_view bytes, std::size_t
       if (end == std::string_view::npos) break;
       pos = end + 2;
     } else if (matches(b, pos, "<meta") && pos + 5 < b.size() &&
-               (is_space(b[pos + 5]) || b[pos + 5] == '/')) {
+               (is_html_space(b[pos + 5]) || b[pos + 5] == '/')) {
       pos += 6;
       if (const auto found = read_meta(b, pos)) return found;
     } else if (pos + 1 < b.size() &&
                (is_letter(b[pos + 1]) ||
                 (b[pos + 1] == '/' && pos + 2 < b.size() && is_letter(b[pos + 2])))) {
-      while (pos < b.size() && !is_space(b[pos]) && b[pos] != '>') ++pos;
+      while (pos < b.size() && !is_html_space(b[pos]) && b[pos] != '>') ++pos;
       while (read_attribute(b, pos)) {
       }
     } else if (pos + 1 < b.size() &&
@@ -197,24 +195,6 @@ std::optional<std::string_view> prescan_meta(std::string_view bytes, std::size_t
     }
   }
   return xml_encoding(b);
-}
-
-std::string decode_windows_1252(std::string_view bytes) {
-  static constexpr std::array<char16_t, 32> kHigh = {
-      0x20AC, 0x0081, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160,
-      0x2039, 0x0152, 0x008D, 0x017D, 0x008F, 0x0090, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022,
-      0x2013, 0x2014, 0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0x009D, 0x017E, 0x0178};
-  std::string out;
-  out.reserve(bytes.size() + bytes.size() / 8);
-  for (const char raw : bytes) {
-    const auto byte = static_cast<unsigned char>(raw);
-    if (byte < 0x80) {
-      out += raw;
-    } else {
-      append_utf8(out, byte < 0xA0 ? kHigh[byte - 0x80] : byte);
-    }
-  }
-  return out;
 }
 
 }  // namespace sx

@@ -8,8 +8,7 @@
 namespace sx {
 
 /// Names of character encodings are those of the WHATWG Encoding Standard ("UTF-8", "windows-1252",
-/// "Shift_JIS"). Decoded here: UTF-8 (utf8.h) and windows-1252. The labels of all encodings of the
-/// standard are known.
+/// "Shift_JIS"). Bytes become text in decoder.h.
 
 inline constexpr std::string_view kUtf8 = "UTF-8";
 inline constexpr std::string_view kWindows1252 = "windows-1252";
@@ -38,9 +37,5 @@ std::optional<std::string_view> prescan_meta(std::string_view bytes, std::size_t
 /// The label behind "charset=" in a Content-Type value, as the HTML Standard extracts it from meta
 /// elements; lenient about quotes and spaces. Nothing when there is none.
 std::optional<std::string> charset_parameter(std::string_view content_type);
-
-/// windows-1252 as UTF-8; every byte has a meaning. Source: index windows-1252 of the Encoding
-/// Standard.
-std::string decode_windows_1252(std::string_view bytes);
 
 }  // namespace sx

@@ -103,6 +103,7 @@ class Guard {
 
   HtmlEnd end() const { return end_; }
   std::uint64_t nodes() const { return nodes_; }
+  std::uint64_t steps() const { return steps_; }
   bool over_budget() {
     if (end_ == HtmlEnd::kComplete) {
       if (arena_.used_bytes() > budget_)
@@ -119,6 +120,7 @@ class Guard {
     auto* guard = static_cast<Guard*>(context);
     if (token->tag_id != LXB_TAG__END_OF_FILE && (guard->over_budget() || !guard->admits(*token)))
       return token;
+    guard->count_steps(*token);
     return guard->inner_(tokenizer, token, guard->inner_context_);
   }
 
@@ -184,6 +186,14 @@ class Guard {
     }
   }
 
+  /// What the tree builder may walk for this token, see ParsedPage::steps.
+  void count_steps(const lxb_html_token_t& token) {
+    std::uint64_t attributes = 0;
+    for (const lxb_html_token_attr_t* a = token.attr_first; a != nullptr; a = a->next) ++attributes;
+    steps_ += 1 + lexbor_array_length(tree_->open_elements) +
+              lexbor_array_length(tree_->active_formatting) + attributes * attributes / 2;
+  }
+
   /// Entries behind the last marker, counted no further than the limit.
   std::size_t num_formatting() const {
     const lexbor_array_t* list = tree_->active_formatting;
@@ -207,6 +217,7 @@ class Guard {
   void* inner_context_ = nullptr;
   std::uint64_t budget_;
   std::uint64_t nodes_ = 0;
+  std::uint64_t steps_ = 0;
   HtmlEnd end_ = HtmlEnd::kComplete;
   bool in_select_ = false;
   std::array<std::uint32_t, LXB_TAG__LAST_ENTRY> swallowed_{};
@@ -266,6 +277,7 @@ ParsedPage HtmlParser::parse(std::string_view html, const HtmlLimits& limits) {
   if (!sound && page.end == HtmlEnd::kComplete)
     page.end = HtmlEnd::kMemoryLimit;  // lexbor fails on nothing else
   page.nodes = guard.nodes();
+  page.steps = guard.steps();
   page.memory_bytes = state_->arena.used_bytes();
   return page;
 }

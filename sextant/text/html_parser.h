@@ -29,6 +29,9 @@ struct ParsedPage {
   HtmlEnd end =
       HtmlEnd::kComplete;   ///< over a budget, the tree holds the page as far as it was parsed
   std::uint64_t nodes = 0;  ///< elements, texts and comments asked for
+  /// Bound of the work: for every token the open elements, the active formatting elements and the
+  /// pairs of its attributes that lexbor may compare. Counts, so the same on every machine.
+  std::uint64_t steps = 0;
   std::uint64_t memory_bytes = 0;
 };
 

@@ -69,15 +69,6 @@ TEST(Encoding, Labels) {
   EXPECT_EQ(encoding_for_label(""), std::nullopt);
 }
 
-TEST(Encoding, Windows1252HasAMeaningForEveryByte) {
-  EXPECT_EQ(decode_windows_1252("a\x80\x81\x9F\xA0\xE9\xFF"),
-            "a\u20AC\xC2\x81\u0178\u00A0\u00E9\u00FF");
-  std::string all;
-  for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
-  EXPECT_TRUE(is_valid_utf8(decode_windows_1252(all)));
-  EXPECT_EQ(census_utf8(decode_windows_1252(all)).multibyte, 128u);
-}
-
 TEST(Encoding, CharsetParameter) {
   EXPECT_EQ(charset_parameter("text/html; charset=utf-8"), "utf-8");
   EXPECT_EQ(charset_parameter("text/html;Charset = \"Latin1\" ; x=y"), "Latin1");

@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (payload.body.empty() || payload.body.size() > kMaxBytes) std::abort();
   sx::sniff_media_type(payload.body);
   sx::DecodedPage page;
-  if (sx::decode_page(payload.body, payload.content_type, true, page).kept() &&
+  if (sx::decode_page(payload.body, payload.content_type, true, {}, "", page).kept() &&
       !sx::is_valid_utf8(page.text)) {
     std::abort();
   }
