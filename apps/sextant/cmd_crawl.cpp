@@ -6,10 +6,14 @@
 #include <fmt/format.h>
 
 #include "apps/program/read_json.h"
+#include "apps/sextant/crawl_apply.h"
+#include "apps/sextant/crawl_dedup.h"
 #include "apps/sextant/crawl_inspect.h"
+#include "apps/sextant/crawl_models.h"
 #include "sextant/base/progress.h"
 #include "sextant/base/signals.h"
 #include "sextant/crawl/crawl_report.h"
+#include "sextant/crawl/replay.h"
 #include "sextant/crawl/shard_runner.h"
 #include "sextant/recipe/open_run.h"
 #include "sextant/text/jsonl_reader.h"
@@ -32,6 +36,10 @@ T take(Result<T> result, const std::string& next) {
   const Diagnostic fault = to_diagnostic(result.error(), next);
   if (fault.exit == ExitCode::kUser) throw ConfigError(fault);
   throw IoError(fault);
+}
+
+bool contains(const std::vector<std::string>& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
 }
 
 std::vector<fs::path> inputs_of(const Invocation& invocation) {
@@ -65,6 +73,37 @@ std::string subject_of(const std::vector<fs::path>& inputs) {
                             : fmt::format("{} archives", inputs.size());
 }
 
+/// Summary, examples and report into the run's folder; the table or the summary to standard output.
+void write_results(const Invocation& invocation, const OpenedRun& run, const CrawlSummary& summary,
+                   const std::string& subject) {
+  const Json json = crawl_summary_json(summary);
+  const Json examples = crawl_examples_json(summary);
+  const std::string next = "df -h " + run.folder.path().string();
+  take(write_file_atomic(run.folder.file("examples.json"), examples.dump(1) + "\n"), next);
+  take(make_crawl_page(make_page_facts("Crawl", subject, summary.seconds, invocation.command), json,
+                       examples)
+           .write(run.folder.file("report.html")),
+       next);
+  take(write_file_atomic(run.folder.file("summary.json"), json.dump(1) + "\n"), next);
+  if (invocation.json)
+    std::fputs((json.dump() + "\n").c_str(), stdout);
+  else if (!invocation.quiet)
+    print_table(summary);
+  if (!invocation.json && !invocation.quiet) {
+    std::printf("report: %s\n", run.folder.file("report.html").c_str());
+  }
+}
+
+int run_replay_verb(const Invocation& invocation) {
+  const CrawlOptions options = crawl_options(invocation.recipe.get());
+  const fs::path from = invocation.inputs.front();
+  const OpenedRun run = open_run(invocation, Resume::kNever);
+  const CrawlSummary summary =
+      take(run_replay(from, options, run.folder.path()), "ls -l " + from.string());
+  write_results(invocation, run, summary, from.filename().string());
+  return 0;
+}
+
 int run_crawl_verb(const Invocation& invocation) {
   const CrawlOptions options = crawl_options(invocation.recipe.get());
   const std::vector<fs::path> inputs = inputs_of(invocation);
@@ -93,23 +132,7 @@ int run_crawl_verb(const Invocation& invocation) {
         static_cast<unsigned long long>(summary.records()));
     return static_cast<int>(ExitCode::kInterrupt);
   }
-  const Json json = crawl_summary_json(summary);
-  const Json examples = crawl_examples_json(summary);
-  const std::string next = "df -h " + run.folder.path().string();
-  take(write_file_atomic(run.folder.file("examples.json"), examples.dump(1) + "\n"), next);
-  take(make_crawl_page(
-           make_page_facts("Crawl", subject_of(inputs), summary.seconds, invocation.command), json,
-           examples)
-           .write(run.folder.file("report.html")),
-       next);
-  take(write_file_atomic(run.folder.file("summary.json"), json.dump(1) + "\n"), next);
-  if (invocation.json)
-    std::fputs((json.dump() + "\n").c_str(), stdout);
-  else if (!invocation.quiet)
-    print_table(summary);
-  if (!invocation.json && !invocation.quiet) {
-    std::printf("report: %s\n", run.folder.file("report.html").c_str());
-  }
+  write_results(invocation, run, summary, subject_of(inputs));
   if (summary.bad_share() > options.max_bad_share) {
     throw FatalError(Diagnostic{
         .exit = ExitCode::kData,
@@ -121,6 +144,19 @@ int run_crawl_verb(const Invocation& invocation) {
                             options.max_bad_share),
         .next = "sextant crawl inspect " + inputs.front().string()});
   }
+  return 0;
+}
+
+int run_explain_policy(const Invocation& invocation) {
+  auto policy = parse_policy({invocation.inputs.begin(), invocation.inputs.end()});
+  if (!policy.ok()) {
+    throw ConfigError(Diagnostic{.number = 60,
+                                 .what = policy.error().message,
+                                 .where = "command line",
+                                 .rule = "names of policies, or rule:preset{threshold=number}",
+                                 .next = "sextant crawl explain-policy fineweb"});
+  }
+  std::fputs(explain_policy(*policy).c_str(), stdout);
   return 0;
 }
 
@@ -207,6 +243,31 @@ CrawlOptions crawl_options(const Recipe& recipe) {
   options.html.max_attributes = static_cast<std::size_t>(keys.html.max_attributes);
   options.html.memory_per_byte = static_cast<std::uint64_t>(keys.html.memory_per_byte);
   options.drop_over_limit = keys.html.on_limit == OnLimit::kDrop;
+  options.annotate = static_cast<Annotate>(keys.annotate);
+  options.extract = static_cast<ExtractMode>(keys.extract.mode);
+  options.min_confidence = keys.extract.min_confidence;
+  options.pii.mode = static_cast<PiiMode>(keys.pii.mode);
+  options.pii.preset = static_cast<PiiPreset>(keys.pii.preset);
+  for (std::size_t i = 0; i < kNumPiiKinds; ++i) {
+    const auto kind = static_cast<PiiKind>(i);
+    if (contains(keys.pii.kinds, to_string(kind))) options.pii.kinds.push_back(kind);
+  }
+  if (options.pii.kinds.empty()) options.pii.mode = PiiMode::kOff;
+  options.pii.key = recipe.run.seed;
+  options.drop_duplicates = contains(keys.dedup.kinds, "document");
+  options.drop_near_duplicates = contains(keys.dedup.kinds, "minhash");
+  options.near.keep = static_cast<KeepRule>(keys.dedup.keep);
+  options.near.jaccard = keys.dedup.jaccard;
+  options.near.seed = recipe.run.seed;
+  auto policy = parse_policy(keys.policy);
+  if (!policy.ok()) {
+    throw ConfigError(Diagnostic{.number = 60,
+                                 .what = policy.error().message,
+                                 .where = "crawl.policy",
+                                 .rule = "names of policies, or rule:preset{threshold=number}",
+                                 .next = "sextant crawl explain-policy fineweb"});
+  }
+  options.policy = std::move(policy).value();
   options.shard_bytes = static_cast<std::uint64_t>(keys.output.shard_bytes.value);
   options.frame_bytes = static_cast<std::uint64_t>(keys.output.frame_bytes.value);
   options.zstd_level = static_cast<int>(keys.output.zstd_level);
@@ -216,6 +277,12 @@ CrawlOptions crawl_options(const Recipe& recipe) {
 }
 
 int run_crawl(const Invocation& invocation) {
+  if (invocation.sub->name == "apply") return run_crawl_apply(invocation);
+  if (invocation.sub->name == "explain-policy") return run_explain_policy(invocation);
+  if (invocation.sub->name == "replay") return run_replay_verb(invocation);
+  if (invocation.sub->name == "dedup") return run_crawl_dedup(invocation);
+  if (invocation.sub->name == "train") return run_crawl_train(invocation);
+  if (invocation.sub->name == "score") return run_crawl_score(invocation);
   if (invocation.sub->name == "inspect") return run_crawl_inspect(invocation);
   if (invocation.sub->name == "report") return run_report(invocation);
   if (invocation.sub->name == "verify") return run_verify(invocation);

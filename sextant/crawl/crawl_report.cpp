@@ -208,6 +208,14 @@ Json crawl_summary_json(const CrawlSummary& s) {
     out["outputs"].push_back(
         {{"file", shard.name}, {"documents", shard.documents}, {"line_bytes", shard.text_bytes}});
   }
+  if (s.near.documents > 0) {
+    out["near_duplicates"] = {{"documents", s.near.documents},
+                              {"clusters", s.near.clusters},
+                              {"dropped", s.near.dropped},
+                              {"pairs_compared", s.near.candidates},
+                              {"pairs_alike", s.near.verified},
+                              {"leader_caps", s.near.leader_caps}};
+  }
   out["bytes_in"] = s.bytes();
   out["seconds"] = s.seconds;
   out["pages_per_s"] = s.seconds > 0 ? static_cast<double>(s.steps[2].docs_in) / s.seconds : 0.0;

@@ -6,6 +6,16 @@
 
 namespace sx {
 
+std::string pii_json(const PiiCounts& counts) {
+  std::string out = "{";
+  for (std::size_t i = 0; i < kNumPiiKinds; ++i) {
+    if (counts[i] == 0) continue;
+    out += fmt::format("{}\"{}\":{}", out.size() > 1 ? "," : "", to_string(static_cast<PiiKind>(i)),
+                       counts[i]);
+  }
+  return out + "}";
+}
+
 std::string to_json_line(const Document& d, const std::string& dump) {
   std::string out;
   out.reserve(d.text.size() + d.text.size() / 16 + 512);
@@ -28,9 +38,11 @@ std::string to_json_line(const Document& d, const std::string& dump) {
   field(",\"charset_declared\":", m.charset_declared);
   field(",\"charset_source\":", m.charset_source);
   field(",\"mime\":", m.mime);
-  out +=
-      fmt::format(",\"replaced\":{},\"http_status\":{},\"truncated\":{},\"payload_bytes\":{}}}}}",
-                  m.replaced, m.http_status, m.truncated, m.payload_bytes);
+  out += fmt::format(
+      ",\"replaced\":{},\"http_status\":{},\"truncated\":{},\"payload_bytes\":{},\"edits\":{}",
+      m.replaced, m.http_status, m.truncated, m.payload_bytes, m.edits);
+  field(",\"extraction\":", m.extraction);
+  out += fmt::format(",\"confidence\":{:.3f},\"pii\":{}}}}}", m.confidence, pii_json(m.pii));
   return out;
 }
 

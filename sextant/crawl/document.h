@@ -4,6 +4,7 @@
 #include <string>
 
 #include "sextant/base/hash.h"
+#include "sextant/crawl/pii.h"
 
 namespace sx {
 
@@ -20,6 +21,10 @@ struct DocumentMetadata {
   int http_status = 0;         ///< 0 = no HTTP response
   bool truncated = false;      ///< archive or budget cut the page
   std::uint64_t payload_bytes = 0;
+  std::string extraction;   ///< "layout", "model", "container", "plain": how the text was found
+  double confidence = 1;    ///< expected word F1 of the main content; 1 for all visible text
+  PiiCounts pii{};          ///< personal data found, by kind
+  std::uint64_t edits = 0;  ///< spans of the extracted text that rules changed
 };
 
 /// One page as text.
@@ -38,6 +43,9 @@ struct Document {
   std::uint64_t source_bytes = 0;   ///< stored length
   DocumentMetadata metadata;
 };
+
+/// {"email":2,"ip":1}: kinds that were found.
+std::string pii_json(const PiiCounts& counts);
 
 /// One JSON object without line end; keys in fixed order (docs/formats/document_jsonl.md).
 std::string to_json_line(const Document& document, const std::string& dump);

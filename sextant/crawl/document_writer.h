@@ -12,12 +12,14 @@ namespace sx {
 
 /// Writes documents to docs-00000.jsonl.zst, docs-00001.jsonl.zst ... in a folder, a new file when
 /// `shard_bytes` of lines are reached. No file appears under its name before `commit()`; without it
-/// all are given up.
+/// all are given up. Lines of attributes go to files of the same names in the folder `attributes`,
+/// in the same order, where there are any.
 class DocumentWriter {
  public:
   DocumentWriter(fs::path folder, const CrawlOptions& options);
 
-  Result<void> write_line(std::string_view line);
+  /// `attributes` may be empty, but for all documents or for none.
+  Result<void> write_line(std::string_view line, std::string_view attributes = {});
   /// Writes at least one file, even an empty one, so that "no document" is seen as such.
   Result<void> commit();
 
@@ -29,12 +31,13 @@ class DocumentWriter {
   std::vector<Shard> shards() const;
 
  private:
-  Result<void> open_shard();
+  Result<void> open_shard(bool with_attributes);
   fs::path folder_;
   std::uint64_t shard_bytes_;
   JsonlWriter::Options options_;
   std::vector<std::string> names_;
   std::vector<JsonlWriter> writers_;
+  std::vector<JsonlWriter> attribute_writers_;
 };
 
 }  // namespace sx

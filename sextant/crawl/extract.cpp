@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "sextant/crawl/extract/main_content.h"
 #include "sextant/text/layout_text.h"
 
 namespace sx {
@@ -17,11 +20,28 @@ void drop_nul(std::string& text) {
 
 Verdict extract_html(const ParsedPage& page, Extraction& out) {
   out.text = layout_text(page.document);
+  out.way = "layout";
   drop_nul(out.text);
   out.title = page_title(page.document);
   out.html_lang = page_language(page.document);
   out.truncated = page.end != HtmlEnd::kComplete;
   if (out.text.empty()) return Verdict::drop(Reason::kExtractEmpty);
+  return Verdict::keep();
+}
+
+Verdict extract_main(const ParsedPage& page, std::string_view url, double min_confidence,
+                     Extraction& out) {
+  MainContent content = main_content(page.document, url, ContentModel::standard());
+  out.text = std::move(content.text);
+  drop_nul(out.text);
+  out.way = to_string(content.way);
+  out.confidence = content.confidence;
+  out.title = page_title(page.document);
+  out.html_lang = page_language(page.document);
+  out.truncated = page.end != HtmlEnd::kComplete;
+  if (out.text.empty()) return Verdict::drop(Reason::kExtractEmpty);
+  if (out.confidence < min_confidence)
+    return Verdict::drop(Reason::kExtractConfidence, fmt::format("{:.3f}", out.confidence));
   return Verdict::keep();
 }
 

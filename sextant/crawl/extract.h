@@ -14,11 +14,17 @@ struct Extraction {
   std::string text;  ///< layout text, "\n" line ends, no U+0000
   std::string title;
   std::string html_lang;
-  bool truncated = false;  ///< a budget of the parser cut the page
+  std::string way = "plain";  ///< "layout", "plain", or to_string(ContentWay)
+  double confidence = 1;      ///< of main content, see MainContent
+  bool truncated = false;     ///< a budget of the parser cut the page
 };
 
 /// The tree of a page into text. Verdict: kExtractEmpty when nothing visible is left.
 Verdict extract_html(const ParsedPage& page, Extraction& out);
+/// The main content of the tree (extract/main_content.h). Verdict: kExtractEmpty,
+/// kExtractConfidence below `min_confidence`.
+Verdict extract_main(const ParsedPage& page, std::string_view url, double min_confidence,
+                     Extraction& out);
 /// Plain text: line ends become "\n", U+0000 and white space at line ends go.
 Verdict extract_plain(std::string_view utf8, Extraction& out);
 

@@ -89,24 +89,56 @@ Verdict step_parse(PageInWork& page, PageWorker& worker, const CrawlOptions& opt
   return Verdict::drop(Reason::kHtmlEmpty);
 }
 
-Verdict step_extract(PageInWork& page, PageWorker& worker, const CrawlOptions&) {
-  return page.is_html ? extract_html(worker.parsed, page.extraction)
-                      : extract_plain(page.decoded.text, page.extraction);
+Verdict step_extract(PageInWork& page, PageWorker& worker, const CrawlOptions& options) {
+  if (!page.is_html) return extract_plain(page.decoded.text, page.extraction);
+  if (options.extract == ExtractMode::kLayout) return extract_html(worker.parsed, page.extraction);
+  return extract_main(worker.parsed, page.record.url, options.min_confidence, page.extraction);
 }
 
-constexpr PageStep kSteps[] = {{"read", step_read},
-                               {"payload", step_payload},
-                               {"decode", step_decode},
-                               {"parse", step_parse},
-                               {"extract", step_extract}};
+Verdict step_policy(PageInWork& page, PageWorker&, const CrawlOptions& options) {
+  if (options.policy.empty()) return Verdict::keep();
+  PolicyText text;
+  text.text = std::move(page.extraction.text);
+  text.language = primary_language(page.extraction.html_lang);
+  const Verdict verdict = apply_policy(options.policy, text, &page.trail);
+  page.extraction.text = std::move(text.text);
+  page.edits = text.edits;
+  if (verdict.kept() && page.extraction.text.empty()) return Verdict::drop(Reason::kExtractEmpty);
+  return verdict;
+}
+
+Verdict step_pii(PageInWork& page, PageWorker&, const CrawlOptions& options) {
+  PolicyText text{std::move(page.extraction.text)};
+  const Verdict verdict = mask_pii(text, options, page.pii, page.trail);
+  page.extraction.text = std::move(text.text);
+  return verdict;
+}
+
+constexpr PageStep kSteps[] = {{"read", step_read},       {"payload", step_payload},
+                               {"decode", step_decode},   {"parse", step_parse},
+                               {"extract", step_extract}, {"policy", step_policy},
+                               {"pii", step_pii}};
 
 }  // namespace
 
 std::span<const PageStep> page_steps() { return kSteps; }
 
+Verdict mask_pii(PolicyText& page, const CrawlOptions& options, PiiCounts& found,
+                 PolicyTrail& trail) {
+  if (options.pii.mode == PiiMode::kOff) return Verdict::keep();
+  std::string text = replace_pii(page.text, options.pii, found);
+  std::uint64_t total = 0;
+  for (const std::uint64_t count : found) total += count;
+  if (total > 0 && options.pii.mode == PiiMode::kDrop)
+    return Verdict::drop(Reason::kPiiDropped, fmt::format("{} found", total));
+  if (text != page.text) trail.current = trail.entries.size();
+  page.text = std::move(text);
+  return Verdict::keep();
+}
+
 const std::array<const char*, kNumSteps>& step_names() {
   static constexpr std::array<const char*, kNumSteps> kNames = {
-      "read", "payload", "decode", "parse", "extract", "dedup", "write"};
+      "read", "payload", "decode", "parse", "extract", "policy", "pii", "dedup", "write"};
   return kNames;
 }
 
@@ -161,6 +193,10 @@ Document make_document(PageInWork&& page) {
   d.metadata.charset_declared = std::move(page.decoded.declared);
   d.metadata.charset_source = std::move(page.decoded.source);
   d.metadata.mime = std::move(page.mime);
+  d.metadata.edits = page.edits;
+  d.metadata.pii = page.pii;
+  d.metadata.extraction = page.extraction.way;
+  d.metadata.confidence = page.extraction.confidence;
   d.metadata.replaced = page.decoded.replaced;
   d.metadata.http_status = page.payload.status;
   d.metadata.truncated =

@@ -10,6 +10,7 @@
 #include "sextant/crawl/document.h"
 #include "sextant/crawl/extract.h"
 #include "sextant/crawl/http_payload.h"
+#include "sextant/crawl/policy.h"
 #include "sextant/crawl/verdict.h"
 #include "sextant/crawl/warc_reader.h"
 
@@ -24,6 +25,9 @@ struct PageInWork {
   bool is_html = false;
   DecodedPage decoded;
   Extraction extraction;
+  PolicyTrail trail;        ///< what the rules counted
+  std::uint64_t edits = 0;  ///< spans that rules changed in the text
+  PiiCounts pii{};
 };
 
 /// What one thread reuses from page to page.
@@ -38,15 +42,17 @@ struct PageStep {
   Verdict (*run)(PageInWork&, PageWorker&, const CrawlOptions&);
 };
 
-/// read -> payload -> decode -> parse -> extract, in this order; the shard runner adds dedup and
-/// write behind them.
+/// read -> payload -> decode -> parse -> extract -> policy -> pii, in this order; the shard runner
+/// adds dedup and write behind them.
 std::span<const PageStep> page_steps();
 
-inline constexpr std::size_t kNumSteps = 7;
+inline constexpr std::size_t kNumSteps = 9;
 /// Names of all steps: those of page_steps(), "dedup", "write".
 const std::array<const char*, kNumSteps>& step_names();
-inline constexpr std::size_t kDedupStep = 5;
-inline constexpr std::size_t kWriteStep = 6;
+inline constexpr std::size_t kPolicyStep = 5;
+inline constexpr std::size_t kPiiStep = 6;
+inline constexpr std::size_t kDedupStep = 7;
+inline constexpr std::size_t kWriteStep = 8;
 
 /// What happened to the pages that entered a step.
 struct StepCounters {
@@ -62,6 +68,10 @@ using PipelineCounters = std::array<StepCounters, kNumSteps>;
 /// Runs the page through the steps until one drops it. Counts and times each step.
 Verdict run_page(PageInWork& page, PageWorker& worker, const CrawlOptions& options,
                  PipelineCounters& counters);
+
+/// The step for personal data on a text. Counts of the trail no longer hold when it changed.
+Verdict mask_pii(PolicyText& page, const CrawlOptions& options, PiiCounts& found,
+                 PolicyTrail& trail);
 
 /// The document of a page that passed every step.
 Document make_document(PageInWork&& page);

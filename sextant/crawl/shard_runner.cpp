@@ -1,19 +1,19 @@
 #include "sextant/crawl/shard_runner.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <deque>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <unordered_set>
 
 #include <fmt/format.h>
 
 #include "sextant/base/check.h"
 #include "sextant/base/thread_pool.h"
+#include "sextant/crawl/attribute_lines.h"
+#include "sextant/crawl/collector.h"
 
 namespace sx {
 
@@ -21,46 +21,7 @@ namespace {
 
 constexpr std::size_t kBatchRecords = 256;
 constexpr std::uint64_t kBatchBytes = std::uint64_t{4} << 20;
-constexpr std::size_t kExamples = 3;
 constexpr std::size_t kSnippetBytes = 400;
-constexpr std::size_t kMaxValues = 100;
-
-/// Order-free fingerprint of a set of ids.
-struct IdSums {
-  std::uint64_t xor_low = 0, xor_high = 0, sum_low = 0, sum_high = 0;
-  void add(const Hash128& id) {
-    xor_low ^= id.low;
-    xor_high ^= id.high;
-    sum_low += id.low;
-    sum_high += id.high + (sum_low < id.low ? 1 : 0);
-  }
-  void add(const IdSums& other) {
-    xor_low ^= other.xor_low;
-    xor_high ^= other.xor_high;
-    sum_low += other.sum_low;
-    sum_high += other.sum_high + (sum_low < other.sum_low ? 1 : 0);
-  }
-  friend bool operator==(const IdSums&, const IdSums&) = default;
-};
-
-struct HashOfHash {
-  std::size_t operator()(const Hash128& h) const { return static_cast<std::size_t>(h.low); }
-};
-
-/// What a worker makes of one record.
-struct Outcome {
-  Verdict verdict;
-  Hash128 id;
-  std::string url;
-  std::string snippet;
-  std::string line;  // of a document
-  Hash128 text_hash;
-  std::uint64_t text_bytes = 0;
-  std::string language;
-  std::string charset;
-  std::uint64_t replaced = 0;
-  bool truncated = false;
-};
 
 struct Batch {
   std::size_t file = 0;
@@ -70,7 +31,7 @@ struct Batch {
       gaps;  // read behind the records of this batch or between them: order among drops is free
   std::uint64_t bytes = 0;
   PipelineCounters counters{};
-  std::vector<Outcome> outcomes;
+  std::vector<CrawlOutcome> outcomes;
 };
 
 /// The beginning of what was read of a page, for the report.
@@ -80,18 +41,26 @@ std::string snippet_of(const PageInWork& page) {
   return from->substr(0, kSnippetBytes);
 }
 
-void work_on(Batch& batch, PageWorker& worker, const CrawlOptions& options) {
+void work_on(Batch& batch, PageWorker& worker, const CrawlOptions& options,
+             const NearDuplicates* near) {
   for (WarcRecord& record : batch.records) {
     PageInWork page;
     page.record = std::move(record);
     page.source_file = batch.file_name;
-    Outcome out;
+    CrawlOutcome out;
     out.id = document_id(page.record, batch.file_name);
     out.verdict = run_page(page, worker, options, batch.counters);
     if (!out.verdict.kept()) {
       out.url = page.record.url;
       out.snippet = snippet_of(page);
     } else {
+      if (options.annotate != Annotate::kOff &&
+          (options.annotate == Annotate::kAll || !options.policy.empty())) {
+        if (options.annotate == Annotate::kAll)
+          measure_all({page.extraction.text, primary_language(page.extraction.html_lang)},
+                      page.trail);
+        out.attributes = to_attribute_line(out.id, page.trail, page.extraction.text);
+      }
       Document document = make_document(std::move(page));
       out.url = document.url;
       out.snippet = document.text.substr(0, kSnippetBytes);
@@ -102,132 +71,21 @@ void work_on(Batch& batch, PageWorker& worker, const CrawlOptions& options) {
       out.replaced = document.metadata.replaced;
       out.truncated = document.metadata.truncated;
       out.line = to_json_line(document, options.dump);
+      if (near != nullptr) out.sketch = near->sketch(document.text);
     }
     batch.outcomes.push_back(std::move(out));
   }
   batch.records.clear();
 }
 
-/// The sequential half: takes batches in order, drops duplicates, writes, counts.
-class Collector {
- public:
-  Collector(CrawlSummary& summary, const fs::path& folder, const CrawlOptions& options)
-      : summary_(summary), writer_(folder, options), options_(options) {}
-
-  Result<void> take(Batch& batch) {
-    for (std::size_t i = 0; i < kNumSteps; ++i) summary_.steps[i].add(batch.counters[i]);
-    for (const WarcGap& gap : batch.gaps) {
-      ++summary_.steps.front().docs_in;
-      note_drop(summary_.steps.front(), Verdict::drop(Reason::kReadDamaged, gap.cause),
-                fmt::format("{} at offset {}, {} bytes", summary_.files[batch.file].path,
-                            gap.offset, gap.bytes),
-                "");
-    }
-    for (Outcome& out : batch.outcomes) SX_TRY_VOID(take(out, batch.file));
-    return {};
+Result<void> take_batch(CrawlCollector& collector, Batch& batch, CrawlSummary& summary) {
+  for (std::size_t i = 0; i < kNumSteps; ++i) summary.steps[i].add(batch.counters[i]);
+  for (const WarcGap& gap : batch.gaps) collector.take_gap(gap, batch.file);
+  for (CrawlOutcome& out : batch.outcomes) {
+    out.file = batch.file;
+    SX_TRY_VOID(collector.take(out));
   }
-
-  Result<void> commit() {
-    SX_TRY_VOID(writer_.commit());
-    summary_.shards = writer_.shards();
-    return {};
-  }
-  void check_conservation() const;
-
- private:
-  Result<void> take(Outcome& out, std::size_t file) {
-    read_.add(out.id);
-    if (!out.verdict.kept()) {
-      dropped_.add(out.id);
-      note_example(out.verdict, out.url, out.snippet);
-      return {};
-    }
-    const auto begin = std::chrono::steady_clock::now();
-    StepCounters& dedup = summary_.steps[kDedupStep];
-    ++dedup.docs_in;
-    if (options_.drop_duplicates && !texts_.insert(out.text_hash).second) {
-      dropped_.add(out.id);
-      note_drop(dedup, Verdict::drop(Reason::kDedupDocument), out.url, out.snippet);
-      return {};
-    }
-    ++dedup.kept;
-    StepCounters& write = summary_.steps[kWriteStep];
-    ++write.docs_in;
-    SX_TRY_VOID(writer_.write_line(out.line));
-    ++write.kept;
-    written_.add(out.id);
-    write.seconds +=
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    ++summary_.files[file].documents;
-    ++summary_.languages[out.language];
-    ++summary_.charsets[out.charset];
-    summary_.total_text_bytes += out.text_bytes;
-    summary_.replaced += out.replaced;
-    summary_.truncated += out.truncated ? 1 : 0;
-    const std::size_t bucket = static_cast<std::size_t>(std::bit_width(out.text_bytes)) - 1;
-    if (summary_.text_bytes.size() <= bucket) summary_.text_bytes.resize(bucket + 1);
-    ++summary_.text_bytes[bucket];
-    return {};
-  }
-
-  void note_drop(StepCounters& step, const Verdict& verdict, const std::string& url,
-                 const std::string& snippet) {
-    ++step.dropped[static_cast<std::size_t>(verdict.reason)];
-    note_example(verdict, url, snippet);
-  }
-  void note_example(const Verdict& verdict, const std::string& url, const std::string& snippet) {
-    const auto index = static_cast<std::size_t>(verdict.reason);
-    auto& values = summary_.values[index];
-    if (!verdict.value.empty()) {
-      if (values.contains(verdict.value) || values.size() < kMaxValues)
-        ++values[verdict.value];
-      else
-        ++values["others"];
-    }
-    auto& examples = summary_.examples[index];
-    if (examples.size() < kExamples) examples.push_back({url, verdict.value, snippet});
-  }
-
-  CrawlSummary& summary_;
-  DocumentWriter writer_;
-  const CrawlOptions& options_;
-  std::unordered_set<Hash128, HashOfHash> texts_;
-  IdSums read_, written_, dropped_;
-};
-
-void Collector::check_conservation() const {
-  const auto& steps = summary_.steps;
-  std::uint64_t drops = 0;
-  for (std::size_t i = 0; i < kNumSteps; ++i) {
-    const StepCounters& step = steps[i];
-    SX_CHECK(step.docs_in == step.kept + step.total_dropped(),
-             "conservation: step {} took {} and gave {} + {}", step_names()[i], step.docs_in,
-             step.kept, step.total_dropped());
-    SX_CHECK(i == 0 || step.docs_in == steps[i - 1].kept,
-             "conservation: step {} kept {}, step {} took {}", step_names()[i - 1],
-             steps[i - 1].kept, step_names()[i], step.docs_in);
-    drops += step.total_dropped();
-  }
-  SX_CHECK(summary_.records() == summary_.documents() + drops,
-           "conservation: {} records, {} documents, {} drops", summary_.records(),
-           summary_.documents(), drops);
-  std::uint64_t records = 0;
-  std::uint64_t documents = 0;
-  for (const CrawlFileSummary& file : summary_.files) {
-    SX_CHECK(file.bytes == file.record_bytes + file.gap_bytes + file.trailing_bytes,
-             "conservation: {} has {} bytes, records {} + gaps {} + trailing {}", file.path,
-             file.bytes, file.record_bytes, file.gap_bytes, file.trailing_bytes);
-    records += file.records;
-    documents += file.documents;
-  }
-  SX_CHECK(records == summary_.records(), "conservation: files hold {} records, the line took {}",
-           records, summary_.records());
-  SX_CHECK(documents == summary_.documents(),
-           "conservation: files gave {} documents, {} were written", documents,
-           summary_.documents());
-  IdSums left = written_;
-  left.add(dropped_);
-  SX_CHECK(left == read_, "conservation: ids written and dropped are not the ids read");
+  return {};
 }
 
 /// Cuts the inputs into batches in order.
@@ -287,7 +145,8 @@ class BatchSource {
 /// Batches in work on several threads; given back in the order they came.
 class OrderedWork {
  public:
-  OrderedWork(std::size_t num_threads, const CrawlOptions& options) : options_(options) {
+  OrderedWork(std::size_t num_threads, const CrawlOptions& options, const NearDuplicates* near)
+      : options_(options), near_(near) {
     if (num_threads > 1) pool_ = std::make_unique<ThreadPool>(num_threads);
   }
 
@@ -322,12 +181,13 @@ class OrderedWork {
   }
   void run(Batch& batch) {
     auto worker = take_worker();
-    work_on(batch, *worker, options_);
+    work_on(batch, *worker, options_, near_);
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(worker));
   }
 
   const CrawlOptions& options_;
+  const NearDuplicates* near_;
   std::deque<Entry> queue_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<PageWorker>> idle_;
@@ -366,9 +226,9 @@ Result<CrawlSummary> run_crawl(
     summary.files.push_back(std::move(file));
     readers.push_back(std::move(reader));
   }
-  Collector collector(summary, folder, options);
+  CrawlCollector collector(summary, folder, options);
   BatchSource source(readers, summary);
-  OrderedWork work(options.num_threads, options);
+  OrderedWork work(options.num_threads, options, collector.near());
   const std::size_t in_flight = options.num_threads > 1 ? 2 * options.num_threads : 1;
   bool more = true;
   while (more || work.size() > 0) {
@@ -383,11 +243,10 @@ Result<CrawlSummary> run_crawl(
     }
     if (work.size() == 0) break;
     const auto batch = work.pop();
-    SX_TRY_VOID(collector.take(*batch));
+    SX_TRY_VOID(take_batch(collector, *batch, summary));
     if (progress) progress(source.bytes_read(), summary);
   }
-  collector.check_conservation();
-  SX_TRY_VOID(collector.commit());
+  SX_TRY_VOID(collector.finish());
   summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return summary;
 }

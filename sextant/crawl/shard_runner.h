@@ -41,6 +41,7 @@ struct CrawlSummary {
   std::vector<std::uint64_t>
       text_bytes;  ///< histogram of text lengths: element k counts lengths in [2^k, 2^(k+1))
   std::uint64_t total_text_bytes = 0;
+  NearDuplicateReport near;  ///< of the search for near-duplicates
   std::uint64_t replaced = 0;
   std::uint64_t truncated = 0;
   double seconds = 0;
@@ -66,7 +67,7 @@ struct CrawlSummary {
 ///          thread.
 /// Errors:  kNotFound, kIo, kUnsupported of an input or of the output; damage inside an input is
 /// counted, not an error.
-///          After an error or a stop nothing lies in `folder`.
+///          After an error or a stop no document lies in `folder`.
 /// Contract: conservation, checked before the commit: per step in = kept + dropped, each step's
 /// kept = the next one's in,
 ///          per file bytes = records + gaps + trailing, records = documents + drops; ids by sum and

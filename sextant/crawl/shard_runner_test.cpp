@@ -126,7 +126,8 @@ TEST(CrawlRun, KeysOfADocumentStandInFixedOrder) {
       "0},"
       "\"metadata\":{\"title\":\"\",\"html_lang\":\"\",\"charset\":\"\",\"charset_declared\":\"\","
       "\"charset_source\":\"\","
-      "\"mime\":\"\",\"replaced\":0,\"http_status\":0,\"truncated\":false,\"payload_bytes\":0}}");
+      "\"mime\":\"\",\"replaced\":0,\"http_status\":0,\"truncated\":false,\"payload_bytes\":0,"
+      "\"edits\":0,\"extraction\":\"\",\"confidence\":1.000,\"pii\":{}}}");
 }
 
 TEST(CrawlRun, BytesDoNotDependOnThreads) {

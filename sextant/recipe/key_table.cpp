@@ -581,6 +581,32 @@ void add_crawl(std::vector<KeySpec>& keys) {
                         .range = {.low = 8}));
   keys.push_back(
       SX_KEY(crawl.html.on_limit, "at a limit: keep what was read so far, or drop the page"));
+  keys.push_back(SX_KEY(crawl.extract.mode,
+                        "what of a page is its text: all that is visible, or the main content"));
+  keys.push_back(SX_KEY(crawl.extract.min_confidence,
+                        "pages whose main content is found with less confidence are dropped",
+                        .range = {.low = 0, .high = 1}));
+  keys.push_back(SX_KEY(crawl.pii.mode,
+                        "personal data in a text: left, masked by a token, replaced by a made-up "
+                        "one, only counted, or a reason to drop the page"));
+  keys.push_back(SX_KEY(crawl.pii.preset, "whose rules say what an address or a number is"));
+  keys.push_back(SX_KEY(crawl.pii.kinds, "personal data that is looked for",
+                        .words = {"email", "phone", "ip", "iban", "card", "key"}));
+  keys.push_back(SX_KEY(crawl.dedup.kinds,
+                        "copies that are dropped: equal texts, and texts that MinHash finds and "
+                        "crawl.dedup.jaccard confirms",
+                        .words = {"document", "minhash"}));
+  keys.push_back(SX_KEY(crawl.dedup.keep, "which document of near-duplicates stays"));
+  keys.push_back(SX_KEY(crawl.dedup.jaccard,
+                        "share of common word 5-grams from which two texts are one",
+                        .range = {.low = 0, .high = 1, .low_open = true}));
+  keys.push_back(SX_KEY(crawl.policy,
+                        "rules a page must pass, in order: names of policies (none, sextant, "
+                        "gopher, c4, fineweb, refinedweb, dolma, cs336) or "
+                        "rule:preset{threshold=number}"));
+  keys.push_back(SX_KEY(crawl.annotate,
+                        "counts stored beside the documents, for a replay with another policy: "
+                        "none, those the policy took, or those of every rule"));
   keys.push_back(SX_KEY(crawl.output.shard_bytes, "text in an output file before the next begins",
                         .range = kPositive));
   keys.push_back(SX_KEY(crawl.output.frame_bytes, "text in one zstd frame", .range = kPositive));

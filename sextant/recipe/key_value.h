@@ -91,6 +91,26 @@ struct EnumWords<ThreadsProgress> {
   static constexpr std::array kWords{"wait", "thread"};
 };
 template <>
+struct EnumWords<CrawlAnnotate> {
+  static constexpr std::array kWords{"off", "policy", "all"};
+};
+template <>
+struct EnumWords<CrawlExtract> {
+  static constexpr std::array kWords{"layout", "main"};
+};
+template <>
+struct EnumWords<CrawlPii> {
+  static constexpr std::array kWords{"off", "mask", "pseudonym", "tag", "drop"};
+};
+template <>
+struct EnumWords<CrawlPiiPreset> {
+  static constexpr std::array kWords{"sextant", "cs336", "datatrove"};
+};
+template <>
+struct EnumWords<CrawlKeep> {
+  static constexpr std::array kWords{"first", "random", "longest"};
+};
+template <>
 struct EnumWords<OnLimit> {
   static constexpr std::array kWords{"keep", "drop"};
 };

@@ -33,6 +33,11 @@ enum class DpCompat { kSextant, kTorch, kMegatron };
 enum class RecomputeMode { kNone, kSelective, kFull };
 enum class TransportKind { kAuto, kSolo, kThreads, kTcp, kMpi, kNccl };
 enum class OnLimit { kKeep, kDrop };
+enum class CrawlAnnotate { kOff, kPolicy, kAll };
+enum class CrawlExtract { kLayout, kMain };
+enum class CrawlPii { kOff, kMask, kPseudonym, kTag, kDrop };
+enum class CrawlPiiPreset { kSextant, kCs336, kDatatrove };
+enum class CrawlKeep { kFirst, kRandom, kLongest };
 enum class TokenizerKind { kAuto, kHf, kTiktoken, kSentencepiece, kSextant, kBytes };
 enum class SpecialTokens { kText, kAllow, kError };
 enum class InvalidBytes { kBytes, kReplace, kError };
@@ -271,6 +276,23 @@ struct CrawlCharsetKeys {
   bool extra = false;
 };
 
+struct CrawlExtractKeys {
+  CrawlExtract mode = CrawlExtract::kLayout;
+  double min_confidence = 0;
+};
+
+struct CrawlPiiKeys {
+  CrawlPii mode = CrawlPii::kMask;
+  CrawlPiiPreset preset = CrawlPiiPreset::kSextant;
+  std::vector<std::string> kinds{"email", "phone", "ip", "iban", "card", "key"};
+};
+
+struct CrawlDedupKeys {
+  std::vector<std::string> kinds{"document"};
+  CrawlKeep keep = CrawlKeep::kFirst;
+  double jaccard = 0.8;
+};
+
 struct CrawlHtmlKeys {
   std::int64_t max_nodes = 4'000'000;
   std::int64_t max_depth = 512;
@@ -288,9 +310,14 @@ struct CrawlOutputKeys {
 struct CrawlKeys {
   std::vector<std::string> inputs;
   std::string dump;
+  std::vector<std::string> policy{"none"};
+  CrawlAnnotate annotate = CrawlAnnotate::kPolicy;
   CrawlSelectKeys select;
   Bytes max_payload{std::int64_t{64} << 20};
   CrawlCharsetKeys charset;
+  CrawlExtractKeys extract;
+  CrawlPiiKeys pii;
+  CrawlDedupKeys dedup;
   CrawlHtmlKeys html;
   CrawlOutputKeys output;
   double max_bad_share = 0.01;

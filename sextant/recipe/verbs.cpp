@@ -59,12 +59,96 @@ Verb crawl_verb() {
       .min_inputs = 1,
       .max_inputs = 1,
       .example = "sextant crawl verify runs/crawl"};
+  SubVerb explain{
+      .name = "explain-policy",
+      .summary = "Show the rules of a policy in order, with thresholds and sources; runs nothing.",
+      .inputs = "POLICY...",
+      .min_inputs = 1,
+      .max_inputs = SubVerb::kMany,
+      .example = "sextant crawl explain-policy fineweb"};
+  const FlagSpec trees{.name = "trees",
+                       .value = Value::kInt,
+                       .value_name = "N",
+                       .text = "trees of each model (default 120)"};
+  const FlagSpec leaves{.name = "leaves",
+                        .value = Value::kInt,
+                        .value_name = "N",
+                        .text = "leaves of a tree (default 31)"};
+  SubVerb train{.name = "train",
+                .summary = "Train a model of the crawl from labelled data: extract.",
+                .inputs = "TASK DATA",
+                .min_inputs = 2,
+                .max_inputs = 2,
+                .flags = {{.name = "to",
+                           .value = Value::kText,
+                           .value_name = "FILE",
+                           .text = "where the model goes (default model.txt)"},
+                          trees,
+                          leaves},
+                .example = "sextant crawl train extract pages --to main.txt"};
+  SubVerb score{.name = "score",
+                .summary = "Score a part of the crawl on labelled data: extraction.",
+                .inputs = "TASK DATA",
+                .min_inputs = 2,
+                .max_inputs = 2,
+                .flags = {{.name = "folds",
+                           .value = Value::kInt,
+                           .value_name = "K",
+                           .text = "train K models, each for the sites it has not seen; 0 = the "
+                                   "built-in model (default)"},
+                          {.name = "layout", .text = "score the layout text instead"},
+                          trees,
+                          leaves},
+                .example = "sextant crawl score extraction pages --folds 5"};
+  SubVerb dedup{
+      .name = "dedup",
+      .summary = "Drop copies from plain text files: line, paragraph, document or minhash.",
+      .inputs = "KIND FILE...",
+      .min_inputs = 2,
+      .max_inputs = SubVerb::kMany,
+      .flags = {{.name = "to",
+                 .value = Value::kText,
+                 .value_name = "DIR",
+                 .text = "folder of the files that stay, under their names (default deduped)"},
+                {.name = "num-hashes",
+                 .value = Value::kInt,
+                 .value_name = "N",
+                 .text = "minhash: length of a signature (default 112)"},
+                {.name = "num-bands",
+                 .value = Value::kInt,
+                 .value_name = "N",
+                 .text = "minhash: bands it is cut into (default 14)"},
+                {.name = "ngrams",
+                 .value = Value::kInt,
+                 .value_name = "N",
+                 .text = "minhash: words of a shingle (default 5)"},
+                {.name = "jaccard",
+                 .value = Value::kFloat,
+                 .value_name = "X",
+                 .text = "minhash: similarity from which two files are one (default 0.8)"}},
+      .example = "sextant crawl dedup line a.txt b.txt --to deduped"};
+  SubVerb replay{
+      .name = "replay",
+      .summary = "Run policy, personal data and deduplication again over a run's documents.",
+      .inputs = "RUN",
+      .min_inputs = 1,
+      .max_inputs = 1,
+      .recipe = kOptionalRecipe,
+      .groups = {"run", "log", "crawl"},
+      .example =
+          "sextant crawl replay runs/crawl --set 'crawl.policy=[\"fineweb\"]' --out runs/fineweb"};
+  SubVerb apply{.name = "apply",
+                .summary = "Run one function over JSON lines from standard input.",
+                .inputs = "FN",
+                .min_inputs = 1,
+                .max_inputs = 1,
+                .example = "sextant crawl apply rules < documents.jsonl"};
   return {.name = "crawl",
           .aliases = {},
           .program = Program::kSextant,
           .summary = "WARC archives to filtered documents",
           .default_sub = "run",
-          .subs = {run, inspect, report, verify}};
+          .subs = {run, apply, dedup, explain, inspect, replay, report, score, train, verify}};
 }
 
 FlagSpec json_key_flag() {
