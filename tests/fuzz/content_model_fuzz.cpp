@@ -14,6 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!(p >= 0 && p <= 1)) std::abort();
     if (!sx::BoostedTrees::from_text(trees->to_text()).ok()) std::abort();
   }
-  sx::ContentModel::from_text(text);
+  const auto model = sx::ContentModel::from_text(text);
+  if (model.ok() && !sx::ContentModel::from_text(model->to_text()).ok()) std::abort();
   return 0;
 }

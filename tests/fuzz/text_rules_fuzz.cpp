@@ -49,6 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!sx::is_valid_utf8(page.text)) std::abort();
   }
   sx::word_shingles(sx::normalize_for_shingles(text), 5);
-  sx::parse_policy({text});
+  const auto policy = sx::parse_policy({text});
+  if (policy.ok() && sx::explain_policy(*policy).empty()) std::abort();
   return 0;
 }
