@@ -82,10 +82,9 @@ void add_parts(MachineFacts& facts) {
   facts.parts.push_back(
       {"cuda", fs::exists("/dev/nvidia0", code), "a GPU device node; this version trains on CPU"});
   const bool mpi = SX_WITH_MPI != 0;
-  facts.parts.push_back(
-      {"mpi", mpi && !train.empty(),
-       mpi ? "ranks under mpirun"
-           : "no MPI library when this was configured; ./sx setup brings Open MPI"});
+  facts.parts.push_back({"mpi", mpi && !train.empty(),
+                         mpi ? "ranks under mpirun"
+                             : "no MPI library when this was configured; ./sx setup brings Open MPI"});
   const bool nccl = SX_WITH_NCCL != 0;
   facts.parts.push_back(
       {"nccl", nccl, nccl ? "the nccl transport is linked" : "preset cuda links it"});

@@ -23,8 +23,8 @@ struct RecipeSources {
   /// Groups whose keys must be complete: "training" asks for steps and seq_len, "model" for sizes,
   /// "data" for paths.
   std::vector<std::string> required_groups = {};
-  /// The call only evaluates: it needs no number of steps, may have data.eval_paths alone, and
-  /// takes all held-out data where metrics.eval_steps is not given.
+  /// The call only evaluates: it needs no number of steps, may have data.eval_paths alone, and takes
+  /// all held-out data where metrics.eval_steps is not given.
   bool only_evaluates = false;
 };
 

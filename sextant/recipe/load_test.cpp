@@ -330,8 +330,9 @@ TEST(RecipeRules, WhoOnlyEvaluatesNeedsNoStepsAndTakesAllData) {
       load_recipe({.preset = "debug", .required_groups = groups, .only_evaluates = true});
   ASSERT_TRUE(loaded.faults.empty()) << loaded.faults[0].to_string();
   EXPECT_EQ(loaded.recipe->metrics.eval_steps, 2) << "what the preset says";
-  const LoadedRecipe bare = load_recipe(
-      {.sets = {{"model.preset", "llama3-8b"}}, .required_groups = groups, .only_evaluates = true});
+  const LoadedRecipe bare = load_recipe({.sets = {{"model.preset", "llama3-8b"}},
+                                         .required_groups = groups,
+                                         .only_evaluates = true});
   ASSERT_TRUE(bare.faults.empty()) << bare.faults[0].to_string();
   EXPECT_EQ(bare.recipe->training.seq_len, 1024);
   EXPECT_EQ(bare.recipe->metrics.eval_steps, 0);
