@@ -64,7 +64,7 @@ TEST(GopherPresets, CountWhatTheirProgramsCount) {
   const PolicyText page{"- The cat's #1 toy... costs $5…\n* of and that\nEND…", "en"};
   Attributes dolma;
   measure_gopher_dolma(page, dolma);
-  EXPECT_EQ(dolma.get("words"), 11);
+  EXPECT_EQ(dolma.get("words"), 12);
   EXPECT_EQ(dolma.get("symbol_words"), 3);  // "#1", "$5…", "END…"
   EXPECT_EQ(dolma.get("bullet_lines"), 2);
   EXPECT_EQ(dolma.get("ellipsis_lines"), 2);
@@ -80,7 +80,7 @@ TEST(GopherPresets, CountWhatTheirProgramsCount) {
   EXPECT_EQ(datatrove.get("stop_words"), 3);
   Attributes dclm;
   measure_gopher_dclm(page, dclm);
-  EXPECT_EQ(dclm.get("counted_words"), 7);
+  EXPECT_EQ(dclm.get("counted_words"), 8);
   EXPECT_EQ(dclm.get("stop_words"), 4);
   EXPECT_EQ(dclm.get("symbols"), 4);
 }
