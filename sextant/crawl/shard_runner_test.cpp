@@ -263,10 +263,15 @@ TEST(Verdict, NamesAreStable) {
     names += std::string(to_string(static_cast<Reason>(i))) + " ";
   EXPECT_EQ(names,
             "read.damaged read.type read.mime read.status read.too_large read.revisit_unresolved "
-            "payload.chunked "
-            "payload.content_encoding payload.empty decode.failed decode.binary "
-            "html.node_limit "
-            "html.memory_limit html.empty extract.empty dedup.document ");
+            "payload.chunked payload.content_encoding payload.empty decode.failed decode.binary "
+            "html.node_limit html.memory_limit html.empty extract.empty extract.confidence "
+            "gopher.short gopher.long gopher.mean_low gopher.mean_high gopher.hashes "
+            "gopher.ellipses gopher.symbols gopher.bullets gopher.ellipsis_lines gopher.alpha "
+            "gopher.stop_words rep.para rep.para_char rep.line rep.line_char rep.top2 rep.top3 "
+            "rep.top4 rep.dup5 rep.dup6 rep.dup7 rep.dup8 rep.dup9 rep.dup10 c4.lorem_ipsum "
+            "c4.curly c4.few_sentences c4.line_ends c4.paragraphs fineweb.empty "
+            "fineweb.line_punct fineweb.short_lines fineweb.char_dup fineweb.newlines "
+            "rw.edited_share rw.empty_after_edit pii.dropped dedup.document dedup.minhash ");
 }
 
 }  // namespace
