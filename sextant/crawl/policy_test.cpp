@@ -73,7 +73,7 @@ TEST(GopherPresets, CountWhatTheirProgramsCount) {
   Attributes datatrove;
   measure_gopher_datatrove(page, datatrove);
   EXPECT_EQ(datatrove.get("words"),
-            19);  // - The cat 's # 1 toy ... costs $ 5 … * of and that END …
+            18);  // - The cat 's # 1 toy ... costs $ 5 … * of and that END …
   EXPECT_EQ(datatrove.get("hashes"), 1);
   EXPECT_EQ(datatrove.get("ellipses"), 3);
   EXPECT_EQ(datatrove.get("bullet_lines"), 1);
