@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "sextant/text/ascii.h"
 #include "sextant/text/scan_pii.h"
