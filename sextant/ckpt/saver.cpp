@@ -88,6 +88,10 @@ struct CheckpointSaver::Job {
   ~Job() {
     cancel = true;
     if (thread.joinable()) thread.join();
+    // Here and not as soon as it fails: another rank would lose the folder it is writing into, and
+    // be the first to complain, of the wrong thing.
+    std::error_code code;
+    if (coord == 0 && done && !outcome.ok()) fs::remove_all(temp, code);
   }
 
   std::size_t bytes_to_copy() const;
@@ -219,10 +223,6 @@ Result<std::optional<SaveReport>> CheckpointSaver::wait() {
   if (job.coord == 0) {
     job.wait_for(&Job::done);
     if (outcome.ok()) outcome = job.outcome;
-    // Now that every rank has written, or failed to: before, its file would lose its folder and the
-    // wrong rank would be the first to complain.
-    std::error_code code;
-    if (!job.outcome.ok()) fs::remove_all(job.temp, code);
   }
   outcome = share_outcome(std::move(outcome), job.path, world_);
   job.wait_for(&Job::done);
