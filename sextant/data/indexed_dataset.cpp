@@ -208,6 +208,8 @@ std::int32_t IndexedDataset::sequence_length(std::uint64_t i) const {
   return load<std::int32_t>(idx_.bytes(), lengths_at() + 4 * i);
 }
 
+const std::byte* IndexedDataset::length_bytes() const { return idx_.bytes().data() + lengths_at(); }
+
 std::int64_t IndexedDataset::sequence_offset(std::uint64_t i) const {
   SX_CHECK(i < num_sequences_, "sequence {} of {}", i, num_sequences_);
   return load<std::int64_t>(idx_.bytes(), offsets_at(num_sequences_) + 8 * i);

@@ -61,6 +61,8 @@ class IndexedDataset {
 
   /// Tokens of sequence i as stored in the index (not checked against the `.bin` in kHeader).
   std::int32_t sequence_length(std::uint64_t i) const;
+  /// The lengths as they lie in the index: 4 bytes each, little-endian, not aligned.
+  const std::byte* length_bytes() const;
   /// Byte offset of sequence i in the `.bin`.
   std::int64_t sequence_offset(std::uint64_t i) const;
   /// Document k holds sequences [document_mark(k), document_mark(k+1)); k in [0, num_documents()].
@@ -111,6 +113,10 @@ class IndexedDataset {
   std::uint64_t num_document_marks_ = 1;
   bool has_modes_ = false;
 };
+
+/// TokenSource::fingerprint of a pair: sizes, the index's hash, and the hash of the first and last 64
+/// KiB of tokens; not the time of change, so that a copy on another disk counts as the same.
+std::string indexed_fingerprint(const IndexedDataset& dataset);
 
 /// The whole pair as a stream of tokens, sequence after sequence, documents as marked. Checks the
 /// structure first. Memory: none per token or document when the sequences lie back to back in the

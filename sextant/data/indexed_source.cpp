@@ -56,15 +56,7 @@ class IndexedSource : public TokenSource {
     return {};
   }
 
-  /// Sizes, the index's hash, and the hash of the first and last 64 KiB of tokens: not the time of
-  /// change, so that a copy of the data on another disk counts as the same.
-  std::string fingerprint() const override {
-    const std::string_view text = dataset_.bin_text();
-    const std::size_t edge = std::min<std::size_t>(text.size(), 65536);
-    return fmt::format("indexed {} {} {} {}{}", dataset_.bin_bytes(), dataset_.idx_bytes(),
-                       hex64(dataset_.idx_hash()), hex64(xxh3_64(text.substr(0, edge))),
-                       hex64(xxh3_64(text.substr(text.size() - edge))));
-  }
+  std::string fingerprint() const override { return indexed_fingerprint(dataset_); }
 
  private:
   IndexedDataset dataset_;
@@ -73,6 +65,14 @@ class IndexedSource : public TokenSource {
 };
 
 }  // namespace
+
+std::string indexed_fingerprint(const IndexedDataset& dataset) {
+  const std::string_view text = dataset.bin_text();
+  const std::size_t edge = std::min<std::size_t>(text.size(), 65536);
+  return fmt::format("indexed {} {} {} {}{}", dataset.bin_bytes(), dataset.idx_bytes(),
+                     hex64(dataset.idx_hash()), hex64(xxh3_64(text.substr(0, edge))),
+                     hex64(xxh3_64(text.substr(text.size() - edge))));
+}
 
 Result<std::shared_ptr<const TokenSource>> make_indexed_source(IndexedDataset dataset) {
   SX_TRY(const IndexedDataset::Structure structure, dataset.check_structure());
