@@ -41,6 +41,8 @@ struct SampleKey {
   std::uint64_t unit = 0;      ///< block of that epoch (before shuffling)
   std::uint64_t token = 0;     ///< first input token, counted in the member's part (split)
   std::uint64_t document = 0;  ///< document of that token, counted in the member's part
+  // In Megatron-LM's order: unit = row of the sample index, document = sequence of the file, token
+  // = first token in that sequence.
   friend bool operator==(const SampleKey&, const SampleKey&) = default;
 };
 

@@ -33,8 +33,7 @@ void add_document_borders(const TokenSource& source, const OrderBlock& block,
 
 }  // namespace
 
-BatchMaker::BatchMaker(std::shared_ptr<const Dataset> dataset,
-                       std::variant<NativeOrder, SequentialOrder> order,
+BatchMaker::BatchMaker(std::shared_ptr<const Dataset> dataset, AnyOrder order,
                        const LoaderOptions& options, std::uint64_t position)
     : dataset_(std::move(dataset)),
       order_(std::move(order)),
@@ -42,6 +41,7 @@ BatchMaker::BatchMaker(std::shared_ptr<const Dataset> dataset,
       position_(position),
       blocks_per_row_(static_cast<std::uint64_t>(options.seq_len / options.block_tokens)) {
   if (const auto* pass = std::get_if<SequentialOrder>(&order_)) end_ = pass->size();
+  if (const auto* samples = std::get_if<MegatronOrder>(&order_)) end_ = samples->size();
 }
 
 OrderBlock BatchMaker::block_at(std::uint64_t position) const {
@@ -58,8 +58,9 @@ std::uint64_t BatchMaker::position_of_step(std::uint64_t step) const {
 }
 
 std::uint64_t BatchMaker::num_steps() const {
-  if (std::holds_alternative<NativeOrder>(order_)) return 0;
+  if (!has_end()) return 0;
   const std::uint64_t left = end_ > position_ ? end_ - position_ : 0;
+  if (options_.pass == LoaderOptions::Pass::kTrain) return left / rows_per_step();
   return (left + rows_per_step() - 1) / rows_per_step();
 }
 
@@ -99,6 +100,7 @@ Result<void> BatchMaker::read_block(const OrderBlock& block, std::span<std::int3
 }
 
 Result<void> BatchMaker::fill_row(Batch& batch, std::size_t row, std::uint64_t position) const {
+  if (std::holds_alternative<MegatronOrder>(order_)) return fill_sample(batch, row, position);
   const auto width = static_cast<std::size_t>(options_.seq_len);
   const auto block_tokens = static_cast<std::size_t>(options_.block_tokens);
   const auto tokens = row_of(batch.tokens(), row, width);
@@ -119,16 +121,60 @@ Result<void> BatchMaker::fill_row(Batch& batch, std::size_t row, std::uint64_t p
       add_document_borders(source, block, document, place, borders);
     used = place + static_cast<std::size_t>(block.length);
   }
+  fill_masks(batch, row, tokens, borders);
   const auto loss_mask = row_of(batch.loss_mask(), row, width);
+  for (std::size_t i = used; i < width; ++i)
+    batch.num_loss_tokens -= std::exchange(loss_mask[i], 0);
+  return {};
+}
+
+void BatchMaker::fill_masks(Batch& batch, std::size_t row, std::span<const std::int32_t> tokens,
+                            const std::vector<std::int32_t>& borders) const {
+  const auto width = static_cast<std::size_t>(options_.seq_len);
   const RowMaskCounts counts = fill_row_masks(
       options_.masks, tokens, borders,
       {row_of(batch.positions(), row, width), row_of(batch.document_ids(), row, width),
-       row_of(batch.cu_seqlens(), row, width + 1), loss_mask});
+       row_of(batch.cu_seqlens(), row, width + 1), row_of(batch.loss_mask(), row, width)});
   batch.num_documents[row] = counts.num_documents;
   batch.max_seqlen = std::max(batch.max_seqlen, counts.max_seqlen);
   batch.num_loss_tokens += counts.num_loss_tokens;
-  for (std::size_t i = used; i < width; ++i)
-    batch.num_loss_tokens -= std::exchange(loss_mask[i], 0);
+}
+
+// As `GPTDataset.__getitem__`: masks see the padding as it is; then no loss where the target is the
+// padding's id, and that id becomes 0.
+Result<void> BatchMaker::fill_sample(Batch& batch, std::size_t row, std::uint64_t position) const {
+  const MegatronDataset& dataset = std::get<MegatronOrder>(order_).dataset();
+  SX_TRY(const MegatronDataset::Place place, dataset.at(position));
+  const GptDataset& member = *dataset.members()[place.member];
+  SX_TRY(const std::uint64_t unit, member.row_of(place.sample));
+  SX_TRY(const std::vector<GptDataset::Piece> pieces, member.pieces(unit));
+  std::vector<std::int32_t> sample(member.sample_tokens());
+  SX_TRY(const std::uint64_t count, member.read(pieces, sample));
+  const std::int32_t pad = options_.masks.pad_id;
+  std::fill(sample.begin() + static_cast<std::ptrdiff_t>(count), sample.end(), pad);
+  const auto width = static_cast<std::size_t>(options_.seq_len);
+  if (sample.size() == width) sample.push_back(pad);  // without the extra token
+
+  std::vector<std::int32_t> borders;
+  std::uint64_t place_in_row = 0;
+  for (const GptDataset::Piece& piece : pieces) {
+    const auto at = static_cast<std::int32_t>(place_in_row);
+    const bool inside = place_in_row > 0 && place_in_row < width;
+    if (options_.masks.inter_document && inside && (borders.empty() || borders.back() < at)) {
+      borders.push_back(at);
+    }
+    place_in_row += piece.length;
+  }
+  fill_masks(batch, row, std::span<const std::int32_t>(sample).first(width), borders);
+  const auto tokens = row_of(batch.tokens(), row, width);
+  const auto targets = row_of(batch.targets(), row, width);
+  const auto loss_mask = row_of(batch.loss_mask(), row, width);
+  for (std::size_t i = 0; i < width; ++i) {
+    tokens[i] = sample[i] == pad ? 0 : sample[i];
+    targets[i] = sample[i + 1] == pad ? 0 : sample[i + 1];
+    if (sample[i + 1] == pad) batch.num_loss_tokens -= std::exchange(loss_mask[i], 0);
+  }
+  batch.keys[row] = {place.member, 0, unit, pieces.front().first, pieces.front().sequence};
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include "sextant/base/hash.h"
 #include "sextant/data/demo_text.h"
 #include "sextant/data/indexed_dataset.h"
+#include "sextant/data/megatron_dataset.h"
 #include "sextant/data/text_tokens.h"
 
 namespace sx {
@@ -35,19 +36,9 @@ std::shared_ptr<const TokenSource> make_demo_source(const Dataset::Options& opti
   return make_memory_source(std::move(tokens), std::move(starts));
 }
 
-Result<std::shared_ptr<const TokenSource>> open_whole(const std::string& path,
-                                                      const Dataset::Options& options) {
-  if (path == "demo") return make_demo_source(options);
-  if (path == "mock")
-    return make_mock_source(options.seed, options.mock_tokens, options.mock_vocab_size);
-  if (is_text_path(path)) return read_text_source(path, options.encode, options.eod_id);
-  SX_TRY(IndexedDataset pair, IndexedDataset::open(path));
-  return make_indexed_source(std::move(pair));
-}
-
 Result<std::shared_ptr<const TokenSource>> open_part(const std::string& path,
                                                      const Dataset::Options& options) {
-  SX_TRY(std::shared_ptr<const TokenSource> whole, open_whole(path, options));
+  SX_TRY(std::shared_ptr<const TokenSource> whole, open_token_source(path, options));
   if (options.part == SplitPart::kAll) {
     if (whole->num_tokens() > 0) return whole;
     return Error{ErrorKind::kInvalid, "holds no token", path};
@@ -122,6 +113,37 @@ Result<std::shared_ptr<const Dataset>> Dataset::open(const Options& options) {
   return std::shared_ptr<const Dataset>(std::move(dataset));
 }
 
+bool is_no_pair(const std::string& path) {
+  return path == "demo" || path == "mock" || is_text_path(path);
+}
+
+Result<std::shared_ptr<const TokenSource>> open_token_source(const std::string& path,
+                                                             const Dataset::Options& options) {
+  if (path == "demo") return make_demo_source(options);
+  if (path == "mock")
+    return make_mock_source(options.seed, options.mock_tokens, options.mock_vocab_size);
+  if (is_text_path(path)) return read_text_source(path, options.encode, options.eod_id);
+  SX_TRY(IndexedDataset pair, IndexedDataset::open(path));
+  return make_indexed_source(std::move(pair));
+}
+
+std::shared_ptr<const Dataset> Dataset::from_megatron(std::shared_ptr<const MegatronDataset> order,
+                                                      const std::string& tokenizer_fingerprint) {
+  auto dataset = std::make_shared<Dataset>();
+  std::map<std::string, int> seen;
+  for (const auto& member : order->members()) {
+    const GptIndexSpec& spec = member->options().spec;
+    const std::string& path = member->options().path;
+    const int repeat = seen[path]++;
+    dataset->members_.push_back(
+        {repeat == 0 ? path : fmt::format("{}#{}", path, repeat),
+         make_sequence_source(member->sequences(), spec.first_sequence, spec.last_sequence), 1});
+  }
+  dataset->megatron_ = std::move(order);
+  dataset->describe(tokenizer_fingerprint);
+  return dataset;
+}
+
 std::shared_ptr<const Dataset> Dataset::from_members(std::vector<DatasetMember> members) {
   SX_CHECK(!members.empty(), "a dataset without members");
   auto dataset = std::make_shared<Dataset>();
@@ -135,6 +157,13 @@ void Dataset::describe(const std::string& tokenizer_fingerprint) {
   for (const DatasetMember& member : members_) {
     description_.push_back(fmt::format("{} | {} | tokenizer {}", member.path_id,
                                        member.source->fingerprint(), tokenizer_fingerprint));
+    all += description_.back() + "\n";
+  }
+  if (megatron_) {
+    const MegatronConfig& config = megatron_->config();
+    description_.push_back(fmt::format("megatron | seed {} | {} + {} tokens | weights {}",
+                                       config.seed, config.seq_len, config.extra_token ? 1 : 0,
+                                       megatron_->weights().dump()));
     all += description_.back() + "\n";
   }
   plan_hash_ = xxh3_128(all).hex();

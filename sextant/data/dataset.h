@@ -12,6 +12,8 @@
 
 namespace sx {
 
+class MegatronDataset;
+
 enum class SplitPart { kTrain = 0, kValid = 1, kTest = 2, kAll = 3 };
 const char* to_string(SplitPart part);
 
@@ -34,7 +36,8 @@ class Dataset {
     std::vector<double> weights;
     std::string split = "969,30,1";
     SplitPart part = SplitPart::kTrain;  ///< kAll ignores `split`
-    /// For "demo" and text files: text to ids without end-of-document mark; empty = bytes (id = byte).
+    /// For "demo" and text files: text to ids without end-of-document mark; empty = bytes (id =
+    /// byte).
     std::function<std::vector<std::int32_t>(std::string_view)> encode;
     std::int32_t eod_id = 256;  ///< appended to each document of these; < 0 = none
     std::uint64_t seed = 1;     ///< of "mock"
@@ -49,6 +52,12 @@ class Dataset {
   /// From sources at hand (tests, embedded use).
   static std::shared_ptr<const Dataset> from_members(std::vector<DatasetMember> members);
 
+  /// One split in Megatron-LM's order. Members are its prefixes, their sequences the documents.
+  static std::shared_ptr<const Dataset> from_megatron(std::shared_ptr<const MegatronDataset> order,
+                                                      const std::string& tokenizer_fingerprint);
+  /// The order that Megatron-LM gives; null for the native one.
+  const std::shared_ptr<const MegatronDataset>& megatron() const { return megatron_; }
+
   const std::vector<DatasetMember>& members() const { return members_; }
   std::uint64_t num_tokens() const;
   /// 32 hex digits of the canonical description.
@@ -59,9 +68,17 @@ class Dataset {
  private:
   void describe(const std::string& tokenizer_fingerprint);
   std::vector<DatasetMember> members_;
+  std::shared_ptr<const MegatronDataset> megatron_;
   std::vector<std::string> description_;
   std::string plan_hash_;
 };
+
+/// `path` as a whole source: a `.bin/.idx` pair, a text file, "demo" or "mock" (Options::paths).
+/// Errors: as Dataset::open.
+Result<std::shared_ptr<const TokenSource>> open_token_source(const std::string& path,
+                                                             const Dataset::Options& options);
+/// Whether `path` means something else than a `.bin/.idx` pair.
+bool is_no_pair(const std::string& path);
 
 /// Weights scaled to integers: taken as they are when all are whole and <= 2^31, else the largest
 /// becomes 10^9. Errors: kInvalid for a negative or non-finite weight, or when all are 0.

@@ -38,6 +38,7 @@ class GptDataset {
   const Options& options() const { return options_; }
   const GptIndexCounts& counts() const { return counts_; }
   const GptIndex& index() const { return index_; }
+  const std::shared_ptr<const Sequences>& sequences() const { return sequences_; }
 
   /// A run of tokens of one sequence.
   struct Piece {

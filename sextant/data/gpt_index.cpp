@@ -214,6 +214,15 @@ Result<void> check_gpt_index(const GptIndex& index, const SequenceLengths& lengt
           fmt::format("document_index: entry {} is {}, outside the split", d, sequence));
     }
   }
+  std::vector<bool> seen(counts.samples);
+  for (std::uint64_t k = 0; k < counts.samples; ++k) {
+    const std::int64_t row = index.shuffle_index[k];
+    if (row < 0 || static_cast<std::uint64_t>(row) >= counts.samples ||
+        seen[static_cast<std::uint64_t>(row)]) {
+      return not_of_spec(fmt::format("shuffle_index: entry {} is {}, again or outside", k, row));
+    }
+    seen[static_cast<std::uint64_t>(row)] = true;
+  }
   std::optional<std::uint64_t> bad_row;
   if (index.sample_index[0] != 0 || index.sample_index[1] != 0) bad_row = 0;
   walk_rows(

@@ -49,8 +49,8 @@ struct GptIndex {
 Result<GptIndex> build_gpt_index(const SequenceLengths& lengths, const GptIndexSpec& spec);
 
 /// Error kCorrupt, with the reason, when arrays from a file are not those of `spec`: types, shapes,
-/// every entry of document_index in the split, every row of sample_index against the lengths. Which
-/// document or sample is shuffled where is not checked.
+/// every entry of document_index in the split, every row of sample_index against the lengths, and
+/// shuffle_index gives each row once. Which document or sample is shuffled where is not checked.
 Result<void> check_gpt_index(const GptIndex& index, const SequenceLengths& lengths,
                              const GptIndexSpec& spec, const GptIndexCounts& counts);
 

@@ -114,8 +114,8 @@ class IndexedDataset {
   bool has_modes_ = false;
 };
 
-/// TokenSource::fingerprint of a pair: sizes, the index's hash, and the hash of the first and last 64
-/// KiB of tokens; not the time of change, so that a copy on another disk counts as the same.
+/// TokenSource::fingerprint of a pair: sizes, the index's hash, and the hash of the first and last
+/// 64 KiB of tokens; not the time of change, so that a copy on another disk counts as the same.
 std::string indexed_fingerprint(const IndexedDataset& dataset);
 
 /// The whole pair as a stream of tokens, sequence after sequence, documents as marked. Checks the

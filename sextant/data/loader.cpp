@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
 
 #include "sextant/base/check.h"
 #include "sextant/base/hash.h"
+#include "sextant/base/log.h"
 #include "sextant/data/batch_maker.h"
 #include "sextant/data/order.h"
 #include "sextant/data/read_ahead.h"
@@ -65,7 +67,10 @@ struct Loader::Impl {
 
   void start_at(std::uint64_t position, const Hash128& hash) {
     ahead.reset();
-    if (order) {
+    if (dataset->megatron()) {
+      maker = std::make_shared<BatchMaker>(dataset, MegatronOrder(dataset->megatron()), options,
+                                           position);
+    } else if (order) {
       maker = std::make_shared<BatchMaker>(dataset, *order, options, position);
     } else {
       const SequentialOrder pass(*dataset, static_cast<std::uint64_t>(options.block_tokens));
@@ -104,6 +109,27 @@ struct Loader::Impl {
     return {};
   }
 
+  /// With another number of samples, Megatron-LM's order may differ in what was already consumed:
+  /// says in how many places.
+  Result<void> compare_orders(const LoaderState& state) const {
+    const auto& here = dataset->megatron();
+    if (state.samples == here->requested()) return {};
+    SX_TRY(const std::shared_ptr<const MegatronDataset> before, here->with_samples(state.samples));
+    const MegatronOrder then(before), now(here);
+    std::uint64_t differing = 0;
+    const std::uint64_t both = std::min({state.position, then.size(), now.size()});
+    for (std::uint64_t k = 0; k < both; ++k) differing += then.at(k) == now.at(k) ? 0 : 1;
+    differing += state.position - both;
+    if (differing > 0) {
+      SX_LOG(kWarn, "data.reordered", "consumed", state.position, "differ", differing,
+             "samples_before", state.samples ? fmt::format("{}", *state.samples) : "all",
+             "samples_now", here->requested() ? fmt::format("{}", *here->requested()) : "all");
+    }
+    return {};
+  }
+
+  const char* mode() const { return dataset->megatron() ? "megatron" : "native"; }
+
   Result<Batch> take() {
     if (options.workers == 0) return maker->make(given);
     if (!ahead) {
@@ -130,7 +156,13 @@ Result<Loader> Loader::open(std::shared_ptr<const Dataset> dataset, const Loader
   if (own.block_tokens == 0 || own.pass == Pass::kEval) own.block_tokens = own.seq_len;
   if (!own.pool) own.pool = HostPool::make();
   SX_TRY_VOID(check_seq_len(own.seq_len, own.block_tokens));
-  if (own.pass == Pass::kTrain) {
+  if (const auto& megatron = impl->dataset->megatron()) {
+    const MegatronConfig& config = megatron->config();
+    SX_CHECK(config.seq_len == static_cast<std::uint64_t>(own.seq_len) &&
+                 own.block_tokens == own.seq_len,
+             "samples of {} tokens as rows of {}", config.seq_len, own.seq_len);
+    own.seed = config.seed;
+  } else if (own.pass == Pass::kTrain) {
     SX_TRY(NativeOrder order,
            NativeOrder::make(impl->dataset, {own.seed, static_cast<std::uint64_t>(own.block_tokens),
                                              own.shuffle}));
@@ -143,7 +175,7 @@ Result<Loader> Loader::open(std::shared_ptr<const Dataset> dataset, const Loader
 Result<Batch> Loader::next() {
   Impl& impl = *impl_;
   const std::uint64_t steps = impl.maker->num_steps();
-  if (impl.options.pass == Pass::kEval &&
+  if (impl.maker->has_end() &&
       impl.given >= steps * static_cast<std::uint64_t>(impl.options.micro_batches)) {
     return Error{ErrorKind::kNotFound, "end of pass", fmt::format("step {}", steps)};
   }
@@ -162,6 +194,8 @@ Result<Batch> Loader::next() {
 LoaderState Loader::state() const {
   const Impl& impl = *impl_;
   LoaderState state;
+  state.mode = impl.mode();
+  if (impl.dataset->megatron()) state.samples = impl.dataset->megatron()->requested();
   state.plan_hash = impl.dataset->plan_hash();
   state.position = impl.maker->position_of_step(impl.steps_hashed);
   state.seed = impl.options.seed;
@@ -181,13 +215,14 @@ Result<void> Loader::restore(const LoaderState& state, bool allow_change) {
   const auto refuse = [](std::string message) {
     return Error{ErrorKind::kInvalid, std::move(message), "loader state"};
   };
-  if (state.mode != "native" || state.unit != "block" || !state.skips.empty() ||
-      state.pack != LoaderState::Pack{}) {
-    return Error{ErrorKind::kUnsupported,
-                 "only states of mode native, unit block, without skips are read here",
+  if (state.unit != "block" || !state.skips.empty() || state.pack != LoaderState::Pack{}) {
+    return Error{ErrorKind::kUnsupported, "only states of unit block, without skips are read here",
                  "loader state"};
   }
-  if (!impl.order) return refuse("an evaluation pass is not resumed");
+  if (impl.options.pass == Pass::kEval) return refuse("an evaluation pass is not resumed");
+  if (state.mode != impl.mode()) {
+    return refuse(fmt::format("the state's order is {}, this run's {}", state.mode, impl.mode()));
+  }
   if (state.seed != impl.options.seed) {
     return refuse(
         fmt::format("the state's seed is {}, this run's {}", state.seed, impl.options.seed));
@@ -202,7 +237,11 @@ Result<void> Loader::restore(const LoaderState& state, bool allow_change) {
   }
   SX_TRY(const Hash128 hash, parse_hash(state.consumed_hash));
   if (state.position >= std::uint64_t{1} << 62) return refuse("position out of range");
-  SX_TRY_VOID(impl.restore_weights(state));
+  if (impl.dataset->megatron()) {
+    SX_TRY_VOID(impl.compare_orders(state));
+  } else {
+    SX_TRY_VOID(impl.restore_weights(state));
+  }
   impl.start_at(state.position, hash);
   return {};
 }
@@ -218,14 +257,23 @@ std::uint64_t Loader::tokens_per_step() const {
 std::uint64_t Loader::num_steps() const { return impl_->maker->num_steps(); }
 
 std::uint64_t Loader::num_eval_tokens() const {
-  if (impl_->order) return 0;
+  if (impl_->options.pass == Pass::kTrain) return 0;
+  if (const auto& megatron = impl_->dataset->megatron()) {
+    return megatron->size() * megatron->config().seq_len;
+  }
   return SequentialOrder(*impl_->dataset, static_cast<std::uint64_t>(impl_->options.block_tokens))
       .num_targets();
 }
 
 double Loader::epoch() const {
-  if (!impl_->order) return 0;
   const std::uint64_t position = impl_->maker->position_of_step(impl_->steps_hashed);
+  if (const auto& megatron = impl_->dataset->megatron()) {
+    const GptIndexCounts& counts = megatron->members()[0]->counts();
+    return static_cast<double>(position) /
+           static_cast<double>(std::max<std::uint64_t>(megatron->size(), 1)) *
+           static_cast<double>(counts.epochs);
+  }
+  if (!impl_->order) return 0;
   return static_cast<double>(impl_->order->blend().counts(position)[0]) /
          static_cast<double>(impl_->order->blocks_per_epoch(0));
 }

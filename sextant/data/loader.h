@@ -35,7 +35,8 @@ struct LoaderOptions {
 };
 
 /// Gives the microbatches of one data rank in one global order that is a pure function of (seed,
-/// position).
+/// position): the native one, or Megatron-LM's when the dataset was made for it (its positions are
+/// samples, its seed and row length those of its configuration).
 ///
 /// Row j of microbatch m on data rank r is row (m * data_world + r) * micro_batch_size + j of the
 /// global batch, so W ranks with one microbatch and one rank with W microbatches see the same row
@@ -71,9 +72,11 @@ class Loader {
   std::uint64_t global_batch_size() const;
   /// Tokens (inputs) of a global batch.
   std::uint64_t tokens_per_step() const;
-  /// Evaluation: steps (global batches) of one pass; training: 0 (no end).
+  /// Steps (global batches) until the end: of one evaluation pass, or of Megatron-LM's order, which
+  /// holds the samples it was built for; 0 (no end) for the native order of training.
   std::uint64_t num_steps() const;
-  /// Evaluation: target tokens of one pass over all ranks.
+  /// Evaluation: target tokens of one pass over all ranks; in Megatron-LM's order with those of
+  /// padding.
   std::uint64_t num_eval_tokens() const;
   /// Training: passes over the data at the current position, e.g. 1.25 (by the first member).
   double epoch() const;

@@ -117,6 +117,7 @@ Json LoaderState::to_json() const {
   for (const auto& [first, last] : skips) json["skips"].push_back(Json::array({first, last}));
   json["pack"] = {{"window", pack.window}, {"given", pack.given}};
   json["consumed_hash"] = consumed_hash;
+  if (samples) json["samples"] = *samples;
   if (!torch_version.empty()) json["torch_version"] = torch_version;
   return json;
 }
@@ -150,6 +151,7 @@ Result<LoaderState> LoaderState::from_json(const Json& json) {
     fields.fail("pack is no object");
   }
   fields.read_hash("consumed_hash", state.consumed_hash);
+  if (json.contains("samples")) fields.read("samples", state.samples.emplace());
   fields.read("torch_version", state.torch_version, false);
   if (fields.error()) return *fields.error();
   return state;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,6 +44,8 @@ struct LoaderState {
       skips;  ///< position ranges [first, last) left out
   Pack pack;
   std::string consumed_hash;  ///< 32 hex digits: running XXH3-128 over the keys consumed
+  /// Mode "megatron": samples the order was built for; nothing = all there are.
+  std::optional<std::uint64_t> samples;
   std::string torch_version;  ///< only for orders that depend on it; empty = left out
 
   nlohmann::ordered_json to_json() const;

@@ -74,7 +74,7 @@ Result<void> for_each_prefix(std::size_t count, int threads,
 /// A blend's arrays from a cache that another program made: every place counts its member's samples
 /// up from 0. (Which member comes when is what the cache is read for.)
 Result<void> check_blend_arrays(const NpyArray& datasets, const NpyArray& samples,
-                                std::uint64_t size, std::size_t members) {
+                                std::uint64_t size, const std::vector<std::uint64_t>& lengths) {
   const auto refuse = [](std::string message) {
     return Error{ErrorKind::kCorrupt, std::move(message), "index cache"};
   };
@@ -84,11 +84,12 @@ Result<void> check_blend_arrays(const NpyArray& datasets, const NpyArray& sample
     return refuse(fmt::format("arrays of {} and {} places instead of {}", datasets.rows(),
                               samples.rows(), size));
   }
-  std::vector<std::int64_t> next(members, 0);
+  std::vector<std::uint64_t> next(lengths.size(), 0);
   for (std::uint64_t t = 0; t < size; ++t) {
     const std::int64_t member = datasets[t];
-    if (member < 0 || static_cast<std::size_t>(member) >= members ||
-        samples[t] != next[static_cast<std::size_t>(member)]++) {
+    const auto i = static_cast<std::size_t>(member);
+    if (member < 0 || i >= lengths.size() || next[i] >= lengths[i] ||
+        samples[t] != static_cast<std::int64_t>(next[i]++)) {
       return refuse(fmt::format("place {} is sample {} of member {}", t, samples[t], member));
     }
   }
@@ -154,6 +155,9 @@ class MegatronBuilder {
     const MegatronBlend& blend = blend_of(s);
     const bool alone = blend.paths.size() == 1 && (!blend.weights || config_.per_split);
     std::shared_ptr<MegatronDataset> dataset(new MegatronDataset);
+    dataset->config_ = config_;
+    dataset->split_ = s;
+    dataset->requested_ = sizes_[s];
     if (alone) {
       SX_TRY(auto member, build_member(s, blend.paths[0], sizes_[s]));
       dataset->description_ =
@@ -232,8 +236,7 @@ class MegatronBuilder {
           return Error{ErrorKind::kCorrupt,
                        "made of members of other lengths, or rounded otherwise", entry.base};
         }
-        return check_blend_arrays(entry.arrays[0], entry.arrays[1], size.value_or(all),
-                                  lengths.size());
+        return check_blend_arrays(entry.arrays[0], entry.arrays[1], size.value_or(all), lengths);
       };
       SX_TRY(arrays, cache.load_or_build(accept, build, origin));
     }
@@ -326,6 +329,16 @@ Result<MegatronDataset::Place> MegatronDataset::at(std::uint64_t k) const {
                  "index cache"};
   }
   return Place{static_cast<std::uint32_t>(member), static_cast<std::uint64_t>(sample)};
+}
+
+Result<std::shared_ptr<const MegatronDataset>> MegatronDataset::with_samples(
+    std::optional<std::uint64_t> samples) const {
+  std::array<std::optional<std::uint64_t>, 3> sizes;
+  sizes[split_] = samples;
+  std::array<bool, 3> wanted{};
+  wanted[split_] = true;
+  SX_TRY(MegatronSplits splits, open_megatron_datasets(config_, sizes, wanted));
+  return splits[split_];
 }
 
 Result<MegatronSplits> open_megatron_datasets(

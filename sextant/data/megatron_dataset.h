@@ -57,6 +57,14 @@ class MegatronDataset {
   Result<Place> at(std::uint64_t k) const;
   /// The description that names its cache.
   const std::string& description() const { return description_; }
+  /// As given; null without a blend.
+  const nlohmann::ordered_json& weights() const { return weights_; }
+  const MegatronConfig& config() const { return config_; }
+  /// Samples asked for; nothing = all there are.
+  const std::optional<std::uint64_t>& requested() const { return requested_; }
+  /// The same split built for another number of samples.
+  Result<std::shared_ptr<const MegatronDataset>> with_samples(
+      std::optional<std::uint64_t> samples) const;
   const NpyArray& dataset_index() const { return dataset_index_; }                ///< blended only
   const NpyArray& dataset_sample_index() const { return dataset_sample_index_; }  ///< blended only
 
@@ -66,6 +74,9 @@ class MegatronDataset {
   std::vector<std::shared_ptr<const GptDataset>> members_;
   nlohmann::ordered_json weights_;  ///< as the description shows them; null = one member, no blend
   std::string description_;
+  MegatronConfig config_;
+  std::size_t split_ = 0;
+  std::optional<std::uint64_t> requested_;
   NpyArray dataset_index_;
   NpyArray dataset_sample_index_;
 };

@@ -73,4 +73,12 @@ OrderBlock SequentialOrder::at(std::uint64_t position) const {
   return block;
 }
 
+std::uint64_t MegatronOrder::size() const { return dataset_->size(); }
+
+OrderBlock MegatronOrder::at(std::uint64_t position) const {
+  const MegatronDataset::Place place = dataset_->at(position).value();
+  const std::uint64_t row = dataset_->members()[place.member]->row_of(place.sample).value();
+  return {.member = place.member, .unit = row, .length = dataset_->config().seq_len};
+}
+
 }  // namespace sx

@@ -8,6 +8,7 @@
 #include "sextant/base/rng.h"
 #include "sextant/data/blend_native.h"
 #include "sextant/data/dataset.h"
+#include "sextant/data/megatron_dataset.h"
 
 namespace sx {
 
@@ -69,6 +70,21 @@ class SequentialOrder {
   std::uint64_t num_targets_ = 0;
   std::vector<std::uint64_t> tokens_;
   std::vector<std::uint64_t> starts_{0};  ///< first position of each member, then the size
+};
+
+/// The order of Megatron-LM: position = sample. Blocks are samples: `unit` is the row of the
+/// member's sample index, `epoch` and `first` are 0.
+class MegatronOrder {
+ public:
+  explicit MegatronOrder(std::shared_ptr<const MegatronDataset> dataset)
+      : dataset_(std::move(dataset)) {}
+  std::uint64_t size() const;
+  /// A cache that changed on disk since it was opened is a contract error.
+  OrderBlock at(std::uint64_t position) const;
+  const MegatronDataset& dataset() const { return *dataset_; }
+
+ private:
+  std::shared_ptr<const MegatronDataset> dataset_;
 };
 
 }  // namespace sx

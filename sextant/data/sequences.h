@@ -54,5 +54,9 @@ Result<std::shared_ptr<const Sequences>> make_indexed_sequences(IndexedDataset d
 /// more.
 Result<std::shared_ptr<const Sequences>> make_document_sequences(
     std::shared_ptr<const TokenSource> source);
+/// Sequences [first, last) one after the other as a source, each a document. Memory: 8 bytes each
+/// from the first call that needs places on.
+std::shared_ptr<const TokenSource> make_sequence_source(std::shared_ptr<const Sequences> sequences,
+                                                        std::uint64_t first, std::uint64_t last);
 
 }  // namespace sx
