@@ -101,6 +101,9 @@ Result<void> BatchMaker::read_block(const OrderBlock& block, std::span<std::int3
 
 Result<void> BatchMaker::fill_row(Batch& batch, std::size_t row, std::uint64_t position) const {
   if (std::holds_alternative<MegatronOrder>(order_)) return fill_sample(batch, row, position);
+  if (options_.fim && options_.pass == LoaderOptions::Pass::kTrain) {
+    return fill_rewritten_row(batch, row, position);
+  }
   const auto width = static_cast<std::size_t>(options_.seq_len);
   const auto block_tokens = static_cast<std::size_t>(options_.block_tokens);
   const auto tokens = row_of(batch.tokens(), row, width);
@@ -142,6 +145,29 @@ void BatchMaker::fill_masks(Batch& batch, std::size_t row, std::span<const std::
 
 // As `GPTDataset.__getitem__`: masks see the padding as it is; then no loss where the target is the
 // padding's id, and that id becomes 0.
+void BatchMaker::finish_row(Batch& batch, std::size_t row, const RawRow& raw) const {
+  const auto width = static_cast<std::size_t>(options_.seq_len);
+  fill_masks(batch, row, raw.tokens, raw.borders);
+  const auto tokens = row_of(batch.tokens(), row, width);
+  const auto targets = row_of(batch.targets(), row, width);
+  const auto loss_mask = row_of(batch.loss_mask(), row, width);
+  const std::int32_t pad = options_.masks.pad_id;
+  for (std::size_t i = 0; i < width; ++i) {
+    tokens[i] = raw.tokens[i] == pad ? 0 : raw.tokens[i];
+    targets[i] = raw.targets[i] == pad ? 0 : raw.targets[i];
+    if (raw.targets[i] == pad) batch.num_loss_tokens -= std::exchange(loss_mask[i], 0);
+  }
+}
+
+void BatchMaker::add_eod_borders(RawRow& raw) const {
+  raw.borders.clear();
+  if (!options_.masks.inter_document || options_.masks.eod_id < 0) return;
+  for (std::size_t i = 1; i < raw.tokens.size(); ++i) {
+    if (raw.tokens[i - 1] == options_.masks.eod_id)
+      raw.borders.push_back(static_cast<std::int32_t>(i));
+  }
+}
+
 Result<void> BatchMaker::fill_sample(Batch& batch, std::size_t row, std::uint64_t position) const {
   const MegatronDataset& dataset = std::get<MegatronOrder>(order_).dataset();
   SX_TRY(const MegatronDataset::Place place, dataset.at(position));
@@ -152,29 +178,60 @@ Result<void> BatchMaker::fill_sample(Batch& batch, std::size_t row, std::uint64_
   SX_TRY(const std::uint64_t count, member.read(pieces, sample));
   const std::int32_t pad = options_.masks.pad_id;
   std::fill(sample.begin() + static_cast<std::ptrdiff_t>(count), sample.end(), pad);
+  if (options_.fim) options_.fim->apply(dataset_->members()[place.member].path_id, 0, unit, sample);
   const auto width = static_cast<std::size_t>(options_.seq_len);
   if (sample.size() == width) sample.push_back(pad);  // without the extra token
 
-  std::vector<std::int32_t> borders;
+  RawRow raw{std::span<const std::int32_t>(sample).first(width),
+             std::span<const std::int32_t>(sample).subspan(1),
+             {}};
   std::uint64_t place_in_row = 0;
   for (const GptDataset::Piece& piece : pieces) {
     const auto at = static_cast<std::int32_t>(place_in_row);
     const bool inside = place_in_row > 0 && place_in_row < width;
-    if (options_.masks.inter_document && inside && (borders.empty() || borders.back() < at)) {
-      borders.push_back(at);
+    if (options_.masks.inter_document && inside &&
+        (raw.borders.empty() || raw.borders.back() < at)) {
+      raw.borders.push_back(at);
     }
     place_in_row += piece.length;
   }
-  fill_masks(batch, row, std::span<const std::int32_t>(sample).first(width), borders);
-  const auto tokens = row_of(batch.tokens(), row, width);
-  const auto targets = row_of(batch.targets(), row, width);
-  const auto loss_mask = row_of(batch.loss_mask(), row, width);
-  for (std::size_t i = 0; i < width; ++i) {
-    tokens[i] = sample[i] == pad ? 0 : sample[i];
-    targets[i] = sample[i + 1] == pad ? 0 : sample[i + 1];
-    if (sample[i + 1] == pad) batch.num_loss_tokens -= std::exchange(loss_mask[i], 0);
-  }
+  if (options_.fim) add_eod_borders(raw);
+  finish_row(batch, row, raw);
   batch.keys[row] = {place.member, 0, unit, pieces.front().first, pieces.front().sequence};
+  return {};
+}
+
+// Rewritten text has other document borders than the file: those behind its ends of documents.
+Result<void> BatchMaker::fill_rewritten_row(Batch& batch, std::size_t row,
+                                            std::uint64_t position) const {
+  const auto width = static_cast<std::size_t>(options_.seq_len);
+  const auto block_tokens = static_cast<std::size_t>(options_.block_tokens);
+  std::vector<std::int32_t> tokens(width), targets(width), sample;
+  for (std::uint64_t b = 0; b < blocks_per_row_; ++b) {
+    const OrderBlock block = block_at(position + b);
+    const DatasetMember& member = dataset_->members()[block.member];
+    sample.resize(block.length + 1);
+    SX_TRY_VOID(member.source->read(block.first, sample));
+    options_.fim->apply(member.path_id, block.epoch, block.unit, sample);
+    const std::size_t place = b * block_tokens;
+    std::copy(sample.begin(), sample.end() - 1,
+              tokens.begin() + static_cast<std::ptrdiff_t>(place));
+    std::copy(sample.begin() + 1, sample.end(),
+              targets.begin() + static_cast<std::ptrdiff_t>(place));
+    if (b == 0) {
+      const std::uint64_t document = member.source->document_at(block.first);
+      batch.keys[row] = {block.member, block.epoch, block.unit, block.first, document};
+    }
+  }
+  RawRow raw{tokens, targets, {}};
+  add_eod_borders(raw);
+  for (std::uint64_t b = 1; b < blocks_per_row_; ++b) {
+    raw.borders.push_back(static_cast<std::int32_t>(b * block_tokens));
+  }
+  std::ranges::sort(raw.borders);
+  const auto repeated = std::ranges::unique(raw.borders);
+  raw.borders.erase(repeated.begin(), repeated.end());
+  finish_row(batch, row, raw);
   return {};
 }
 

@@ -39,7 +39,16 @@ class BatchMaker {
  private:
   OrderBlock block_at(std::uint64_t position) const;
   Result<void> fill_row(Batch& batch, std::size_t row, std::uint64_t position) const;
+  /// A row before padding became 0.
+  struct RawRow {
+    std::span<const std::int32_t> tokens;
+    std::span<const std::int32_t> targets;
+    std::vector<std::int32_t> borders;
+  };
   Result<void> fill_sample(Batch& batch, std::size_t row, std::uint64_t position) const;
+  Result<void> fill_rewritten_row(Batch& batch, std::size_t row, std::uint64_t position) const;
+  void add_eod_borders(RawRow& raw) const;
+  void finish_row(Batch& batch, std::size_t row, const RawRow& raw) const;
   void fill_masks(Batch& batch, std::size_t row, std::span<const std::int32_t> tokens,
                   const std::vector<std::int32_t>& borders) const;
   void fill_empty_row(Batch& batch, std::size_t row) const;

@@ -137,7 +137,7 @@ Result<GptIndexCounts> count_gpt_index(const SequenceLengths& lengths, const Gpt
     return Error{
         ErrorKind::kInvalid,
         fmt::format("sequences {} to {} hold no token", spec.first_sequence, spec.last_sequence),
-        "split"};
+        "data.split"};
   }
   const std::uint64_t extra = extra_of(spec);
   if (spec.num_samples) {
@@ -158,7 +158,7 @@ Result<GptIndexCounts> count_gpt_index(const SequenceLengths& lengths, const Gpt
     return Error{ErrorKind::kLimit,
                  fmt::format("{} sequences; this order counts them in 32 bits, {} at most",
                              spec.last_sequence - spec.first_sequence, kInt32Max),
-                 "split"};
+                 "data.split"};
   }
   const std::uint64_t all = counts.epochs * tokens - extra;
   if (counts.epochs > 1) {

@@ -231,7 +231,7 @@ Result<void> Loader::restore(const LoaderState& state, bool allow_change) {
     return refuse(fmt::format("the state's blocks have {} tokens, this run's {}",
                               state.block_tokens, impl.options.block_tokens));
   }
-  if (!allow_change && state.plan_hash != impl.dataset->plan_hash()) {
+  if (!allow_change && !impl.options.allow_change && state.plan_hash != impl.dataset->plan_hash()) {
     return refuse(fmt::format("the data plan changed: hash {} in the state, {} here",
                               state.plan_hash, impl.dataset->plan_hash()));
   }

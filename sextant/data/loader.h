@@ -7,6 +7,7 @@
 #include "sextant/base/units.h"
 #include "sextant/data/batch.h"
 #include "sextant/data/dataset.h"
+#include "sextant/data/fim.h"
 #include "sextant/data/loader_state.h"
 #include "sextant/data/masks.h"
 
@@ -27,9 +28,11 @@ struct LoaderOptions {
   std::int64_t data_rank = 0;
   std::int64_t data_world = 1;
   MaskOptions masks;
+  std::shared_ptr<const Fim> fim;  ///< null = samples stay as they are
   std::int64_t vocab_size = 0;     ///< > 0: an id outside [0, vocab_size) is an error of its batch
   int workers = 2;                 ///< 0 = read in next(); the number never changes results
   int lookahead_batches = 8;       ///< batches ready or in work ahead of next(), at least 1
+  bool allow_change = false;       ///< restore() takes a state of another data plan
   Seconds stall_timeout{300.0};    ///< longest wait inside next()
   std::shared_ptr<HostPool> pool;  ///< null = its own
 };

@@ -15,8 +15,8 @@ struct MaskOptions {
   bool reset_attention =
       false;  ///< without inter_document: document ids and cu_seqlens change behind each `eod_id`
   std::int32_t eod_id = -1;  ///< < 0 = none
-  /// Megatron-LM's order only: fills samples that are too short, gives no loss as a target, and
-  /// becomes 0. < 0 = an id that no data have.
+  /// Megatron-LM's order and fill-in-the-middle: fills samples that are too short, gives no loss as
+  /// a target, and becomes 0. < 0 = an id that no data have.
   std::int32_t pad_id = -1;
 };
 

@@ -169,7 +169,7 @@ class MegatronBuilder {
       return Error{ErrorKind::kInvalid,
                    fmt::format("the {} part has weights and no number of samples to share out",
                                kSplitNames[s]),
-                   "data.blend"};
+                   "data.blend without a size"};
     }
     std::vector<double> weights;
     if (blend.weights) weights = numpy_normalize(*blend.weights);
@@ -263,7 +263,7 @@ class MegatronBuilder {
                       "{} gives it more",
                       kSplitNames[s], taken[i], member.options().path, member.size(),
                       std::max(needed, 2 * config_.surplus)),
-          member.options().path};
+          "data.surplus"};
     }
     return {};
   }

@@ -63,6 +63,7 @@ std::string type_name() {
   if constexpr (std::is_same_v<T, Seconds>) return "duration";
   if constexpr (std::is_same_v<T, SaveInterval>) return "steps or duration";
   if constexpr (std::is_same_v<T, std::vector<DpOverride>>) return "list of {unit, ...}";
+  if constexpr (std::is_same_v<T, std::vector<BlendPart>>) return "list of {path, weight}";
   return "";
 }
 
@@ -491,6 +492,9 @@ void add_inputs(std::vector<KeySpec>& keys) {
   keys.push_back(SX_KEY(
       data.paths, "prefixes of .bin/.idx pairs, text files, or \"demo\" for the built-in text",
       .path = true));
+  keys.push_back(SX_KEY(data.blend,
+                        "instead of data.paths: tables {path, weight} or pairs [weight, path]",
+                        .path = true));
   keys.push_back(SX_KEY(data.eval_paths,
                         "held-out data as in data.paths; empty = the second part of data.split",
                         .path = true));
@@ -500,6 +504,33 @@ void add_inputs(std::vector<KeySpec>& keys) {
                         .default_value = "\"auto\" (1)"));
   keys.push_back(SX_KEY(data.shuffle_seed, "seed of the order; \"run.seed\" = that key's value",
                         .default_value = "\"run.seed\""));
+  keys.push_back(SX_KEY(data.mode, "which order samples come in: Sextant's, or Megatron-LM's"));
+  keys.push_back(
+      SX_KEY(data.cache_dir,
+             "mode megatron: folder of index caches; empty = PREFIX/cache/GPTDataset_indices",
+             .cosmetic = true, .path = true));
+  keys.push_back(SX_KEY(data.surplus,
+                        "mode megatron: share of samples a blend asks its members for beyond need",
+                        .range = kNotNegative));
+  keys.push_back(
+      SX_KEY(data.megatron_fma,
+             "mode megatron: the blend of builds that round product and difference once"));
+  keys.push_back(SX_KEY(data.eod_mask, "no loss where the input ends a document"));
+  keys.push_back(SX_KEY(data.reset_positions, "positions restart behind an end of document"));
+  keys.push_back(SX_KEY(data.reset_attention, "attention stays between ends of documents"));
+  keys.push_back(SX_KEY(data.inter_document_masking,
+                        "attention and positions stay inside documents, by the index's borders",
+                        .may_be_auto = true, .default_value = "\"auto\" (true in mode native)"));
+  keys.push_back(SX_KEY(data.fim_rate, "share of documents rewritten to fill in the middle",
+                        .range = {.low = 0, .high = 1}));
+  keys.push_back(SX_KEY(data.fim_spm_rate, "share of those with the suffix first",
+                        .range = {.low = 0, .high = 1}));
+  keys.push_back(SX_KEY(data.lookahead_batches, "batches read ahead; results do not depend on it",
+                        .range = {.low = 1, .high = 1 << 16}, .cosmetic = true));
+  keys.push_back(SX_KEY(data.stall_timeout, "longest wait for a batch", .cosmetic = true));
+  keys.push_back(SX_KEY(data.allow_change,
+                        "go on although the data are not those of the checkpoint",
+                        .resumable = true));
 
   keys.push_back(SX_KEY(tokenizer.path, "vocabulary: a folder or a file", .path = true));
   keys.push_back(SX_KEY(tokenizer.kind, "its format; \"bytes\" needs no file"));

@@ -216,6 +216,20 @@ bool read_value(const Json& json, std::vector<DpOverride>& out) {
   return true;
 }
 
+bool read_value(const Json& json, std::vector<BlendPart>& out) {
+  out.clear();
+  if (!json.is_array()) return false;
+  for (const Json& item : json) {
+    const bool table =
+        item.is_object() && item.size() == 2 && item.contains("path") && item.contains("weight");
+    if (!table && !(item.is_array() && item.size() == 2)) return false;
+    BlendPart& part = out.emplace_back();
+    if (!read_value(table ? item["path"] : item[1], part.path)) return false;
+    if (!read_value(table ? item["weight"] : item[0], part.weight)) return false;
+  }
+  return true;
+}
+
 Json write_value(bool value) { return value; }
 Json write_value(std::int64_t value) { return value; }
 Json write_value(std::uint64_t value) {
@@ -284,6 +298,13 @@ Json write_value(const std::vector<DpOverride>& value) {
   return list;
 }
 
+Json write_value(const std::vector<BlendPart>& value) {
+  Json list = Json::array();
+  for (const BlendPart& part : value)
+    list.push_back({{"path", part.path}, {"weight", part.weight}});
+  return list;
+}
+
 const char* expected(const bool&) { return "true or false"; }
 const char* expected(const std::int64_t&) { return "a whole number, or a string such as \"300B\""; }
 const char* expected(const std::uint64_t&) { return "a whole number from 0"; }
@@ -299,6 +320,9 @@ const char* expected(const SaveInterval&) {
 const char* expected(const std::optional<std::int64_t>&) { return "a whole number or \"auto\""; }
 const char* expected(const std::optional<Bytes>&) {
   return "a size with its unit, such as \"64MiB\", or \"auto\"";
+}
+const char* expected(const std::vector<BlendPart>&) {
+  return "a list of tables {path, weight} or pairs [weight, path]";
 }
 const char* expected(const std::vector<DpOverride>&) {
   return "a list such as [{unit = \"layers.*\", zero = \"zero1\"}] with the words of the keys of "

@@ -111,6 +111,10 @@ struct EnumWords<CrawlKeep> {
   static constexpr std::array kWords{"first", "random", "longest"};
 };
 template <>
+struct EnumWords<DataMode> {
+  static constexpr std::array kWords{"native", "megatron"};
+};
+template <>
 struct EnumWords<OnLimit> {
   static constexpr std::array kWords{"keep", "drop"};
 };
@@ -149,6 +153,8 @@ bool read_value(const Json& json, std::optional<std::int64_t>& out);
 bool read_value(const Json& json, std::optional<Bytes>& out);
 bool read_value(const Json& json, Switch& out);
 bool read_value(const Json& json, std::vector<DpOverride>& out);
+/// Tables {path, weight}, or pairs [weight, path].
+bool read_value(const Json& json, std::vector<BlendPart>& out);
 
 /// The canonical form: reading it gives the same value. Written to recipe.resolved.toml and hashed.
 Json write_value(bool value);
@@ -165,6 +171,7 @@ Json write_value(const std::optional<std::int64_t>& value);
 Json write_value(const std::optional<Bytes>& value);
 Json write_value(const Switch& value);
 Json write_value(const std::vector<DpOverride>& value);
+Json write_value(const std::vector<BlendPart>& value);
 
 /// What a wrong value should have been: "a whole number", "a size with unit, such as \"64MiB\"".
 const char* expected(const bool&);
@@ -181,6 +188,7 @@ const char* expected(const std::optional<std::int64_t>&);
 const char* expected(const std::optional<Bytes>&);
 const char* expected(const Switch&);
 const char* expected(const std::vector<DpOverride>&);
+const char* expected(const std::vector<BlendPart>&);
 
 /// The value as a number, to compare with a range; nothing for types without an order.
 std::optional<double> as_number(const Json& canonical);

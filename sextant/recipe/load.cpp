@@ -136,7 +136,7 @@ void RecipeBuilder::take_layer(const Layer& layer, std::map<std::string, Setting
 
 Json RecipeBuilder::expand_paths(const KeySpec& key, const Setting& setting, Json value) {
   if (!key.path) return value;
-  if (value.is_array()) {
+  if (value.is_structured()) {
     for (Json& item : value) item = expand_paths(key, setting, item);
     return value;
   }

@@ -32,6 +32,7 @@ enum class DpWire { kReduceDtype, kA2aFp32 };
 enum class DpCompat { kSextant, kTorch, kMegatron };
 enum class RecomputeMode { kNone, kSelective, kFull };
 enum class TransportKind { kAuto, kSolo, kThreads, kTcp, kMpi, kNccl };
+enum class DataMode { kNative, kMegatron };
 enum class OnLimit { kKeep, kDrop };
 enum class CrawlAnnotate { kOff, kPolicy, kAll };
 enum class CrawlExtract { kLayout, kMain };
@@ -226,12 +227,32 @@ struct CheckpointKeys {
   DtypeOrAuto export_dtype = DtypeOrAuto::kAuto;  ///< auto = as the checkpoint has them
 };
 
+struct BlendPart {
+  std::string path;
+  double weight = 0;
+  friend bool operator==(const BlendPart&, const BlendPart&) = default;
+};
+
 struct DataKeys {
   std::vector<std::string> paths;       ///< prefixes of .bin/.idx pairs, or "demo"
+  std::vector<BlendPart> blend;         ///< instead of `paths`: with weights
   std::vector<std::string> eval_paths;  ///< held-out data; empty = the second part of `split`
   std::string split = "969,30,1";
   std::int64_t workers = 0;        ///< resolved from "auto"
   std::uint64_t shuffle_seed = 0;  ///< resolved from "run.seed"
+  DataMode mode = DataMode::kNative;
+  std::string cache_dir;  ///< mode megatron; empty = beside the data
+  double surplus = 0.005;
+  bool megatron_fma = false;
+  bool eod_mask = false;
+  bool reset_positions = false;
+  bool reset_attention = false;
+  bool inter_document_masking = true;  ///< resolved: true in mode native
+  double fim_rate = 0;
+  double fim_spm_rate = 0.5;
+  std::int64_t lookahead_batches = 8;
+  Seconds stall_timeout{300};
+  bool allow_change = false;
 };
 
 struct TokenizerKeys {

@@ -282,6 +282,14 @@ void RecipeBuilder::resolve_rest(const RecipeSources& sources) {
     all.data.shuffle_seed = all.run.seed;
     derived("data.shuffle_seed");
   }
+  if (!given("data.inter_document_masking")) {
+    all.data.inter_document_masking = all.data.mode == DataMode::kNative;
+    derived("data.inter_document_masking");
+  }
+  if (!all.data.paths.empty() && !all.data.blend.empty()) {
+    fault(4, "data.paths and data.blend are both given", "data.blend",
+          "paths with weights are data.blend, without them data.paths");
+  }
   if (!given("checkpoint.dir")) {
     all.checkpoint.dir = "${run}/ckpt";
     derived("checkpoint.dir");
@@ -342,7 +350,8 @@ void RecipeBuilder::require(const RecipeSources& sources) {
               "--set training.steps=1000");
     }
   }
-  if (needed("data") && recipe().data.paths.empty() && !sources.only_evaluates) {
+  if (needed("data") && recipe().data.paths.empty() && recipe().data.blend.empty() &&
+      !sources.only_evaluates) {
     missing("data.paths is empty", "prefixes of .bin/.idx pairs, or \"demo\"",
             "--set data.paths=demo");
   }
