@@ -91,7 +91,7 @@ void Fim::append_part(std::span<const std::int32_t> part, const std::array<std::
   const auto cut = [&](std::uint32_t draw) {
     return starts[static_cast<std::size_t>((std::uint64_t{draw} * starts.size()) >> 32)];
   };
-  const auto [first, second] = std::minmax(cut(draws[1]), cut(draws[2]));
+  const auto [first, second] = std::minmax({cut(draws[1]), cut(draws[2])});
   const std::string_view prefix = std::string_view(text).substr(0, first);
   const std::string_view middle = std::string_view(text).substr(first, second - first);
   const std::string_view suffix = std::string_view(text).substr(second);

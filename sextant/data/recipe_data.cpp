@@ -45,12 +45,9 @@ Tokenizer open_tokenizer(const Recipe& recipe) {
     throw IoError(fault);
   }
   if (reads_built_in_text(recipe.data)) return Tokenizer::bytes();
-  throw ConfigError(Diagnostic{.exit = ExitCode::kUser,
-                               .number = 25,
-                               .what = "tokenizer.path is not set",
-                               .where = "tokenizer.path",
-                               .rule = "a run needs the vocabulary its data was packed with",
-                               .next = "sextant train ... --set tokenizer.path=FOLDER"});
+  throw ConfigError(user_fault(25, "tokenizer.path is not set", "tokenizer.path",
+                               "a run needs the vocabulary its data was packed with",
+                               "sextant train ... --set tokenizer.path=FOLDER"));
 }
 
 std::int32_t eod_of(const Tokenizer& tokenizer) {

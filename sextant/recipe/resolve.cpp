@@ -294,7 +294,8 @@ void RecipeBuilder::resolve_rest(const RecipeSources& sources) {
     all.checkpoint.dir = "${run}/ckpt";
     derived("checkpoint.dir");
   }
-  if (!is_split(all.data.split)) {
+  // Mode megatron reads splits as Megatron-LM does, in more forms; opening the data says what is wrong.
+  if (all.data.mode == DataMode::kNative && !is_split(all.data.split)) {
     fault(3, fmt::format("data.split = \"{}\" is no split", all.data.split), "data.split",
           "three weights, training, validation, test, such as \"969,30,1\"");
   }
