@@ -1,7 +1,7 @@
 // Order, batches and token files as JSON lines. Nothing is read from outside: tokens are made in a
 // temporary folder.
 //
-//   bench_data [--tokens 20000000] [--seq-len 1024] [--steps 2000]
+//   bench_data [--tokens 20000000] [--seq-len 1024] [--steps 2000] [--sequences 10000000]
 #include <fmt/format.h>
 
 #include <chrono>
@@ -12,8 +12,12 @@
 #include <vector>
 
 #include "sextant/base/fs.h"
+#include "sextant/data/blend_megatron.h"
+#include "sextant/data/gpt_dataset.h"
 #include "sextant/data/indexed_writer.h"
 #include "sextant/data/loader.h"
+#include "sextant/data/megatron_split.h"
+#include "sextant/data/numpy_random.h"
 #include "sextant/data/order.h"
 #include "sextant/data/permutation.h"
 
@@ -124,17 +128,74 @@ void bench_loader(const std::string& prefix, std::int64_t seq_len, int steps) {
   }
 }
 
+/// What bench/peers/megatron_indices.py measures of Megatron-LM's helpers, on the same sizes.
+void bench_megatron(std::uint64_t sequences) {
+  std::vector<std::int32_t> shuffled(sequences);
+  auto start = Clock::now();
+  sx::NumpyRandom(1234).shuffle(shuffled);
+  report("megatron_shuffle", "int32", static_cast<double>(sequences), "elements",
+         seconds_since(start));
+
+  std::vector<std::int32_t> lengths;
+  std::uint64_t tokens = 0;
+  for (std::uint64_t i = 0; i < sequences; ++i) {
+    lengths.push_back(static_cast<std::int32_t>(1 + i * 2654435761u % 1999));
+    tokens += static_cast<std::uint64_t>(lengths.back());
+  }
+  const sx::GptIndexSpec spec{
+      .last_sequence = sequences, .num_samples = tokens / 2048 * 3 / 2, .seq_len = 2048};
+  start = Clock::now();
+  const auto index = take(sx::build_gpt_index(sx::SequenceLengths(lengths), spec));
+  report("megatron_index", fmt::format("epochs=2 samples={}", index.shuffle_index.rows()),
+         static_cast<double>(2 * sequences), "sequences", seconds_since(start));
+
+  for (const std::size_t datasets : {std::size_t{3}, std::size_t{10}, std::size_t{100}}) {
+    std::vector<double> weights;
+    for (std::size_t i = 0; i < datasets; ++i)
+      weights.push_back(1 / (static_cast<double>(i) + 1.7));
+    const std::uint64_t size = 2000000;
+    start = Clock::now();
+    const auto blend = take(sx::blend_greedy(sx::numpy_normalize(weights), size));
+    report("megatron_blend",
+           fmt::format("datasets={} last={}", datasets, blend.dataset_index.back()),
+           static_cast<double>(size), "samples", seconds_since(start));
+  }
+}
+
+void bench_megatron_fetch(const std::string& prefix, int samples) {
+  auto sequences = take(sx::make_indexed_sequences(take(sx::IndexedDataset::open(prefix))));
+  const std::uint64_t count = sequences->lengths().size();
+  const auto dataset = take(sx::GptDataset::open(
+      std::move(sequences), {.path = prefix, .spec = {.last_sequence = count, .seq_len = 8192}}));
+  std::vector<std::int32_t> tokens(dataset->sample_tokens());
+  std::uint64_t read = 0;
+  for (int round = 0; round < 2; ++round) {  // the second round is warm
+    const auto start = Clock::now();
+    for (int i = 0; i < samples; ++i) {
+      const std::uint64_t k = static_cast<std::uint64_t>(i) % dataset->size();
+      read = take(dataset->read(take(dataset->pieces(take(dataset->row_of(k)))), tokens));
+    }
+    report("megatron_fetch", fmt::format("round={} seq_len=8192", round),
+           static_cast<double>(samples) * static_cast<double>(read), "tokens",
+           seconds_since(start));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::map<std::string, std::string> flags = {
-      {"--tokens", "20000000"}, {"--seq-len", "1024"}, {"--steps", "2000"}};
+  std::map<std::string, std::string> flags = {{"--tokens", "20000000"},
+                                              {"--seq-len", "1024"},
+                                              {"--steps", "2000"},
+                                              {"--sequences", "10000000"}};
   for (int i = 1; i + 1 < argc; i += 2) flags[argv[i]] = argv[i + 1];
   std::string folder = (sx::fs::temp_directory_path() / "sextant-bench-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return 3;
   bench_permutation();
   bench_blend();
   bench_pair(folder + "/mock", std::strtoull(flags["--tokens"].c_str(), nullptr, 10));
+  bench_megatron(std::strtoull(flags["--sequences"].c_str(), nullptr, 10));
+  bench_megatron_fetch(folder + "/mock", std::atoi(flags["--steps"].c_str()));
   bench_loader(folder + "/mock", std::atoll(flags["--seq-len"].c_str()),
                std::atoi(flags["--steps"].c_str()));
   std::error_code ignored;

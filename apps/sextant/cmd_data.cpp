@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "apps/program/program.h"
+#include "apps/sextant/data_commands.h"
 #include "sextant/base/check.h"
 #include "sextant/base/diagnostic.h"
 #include "sextant/data/dataset_summary.h"
@@ -16,38 +17,9 @@ namespace {
 
 constexpr std::size_t kShownBytes = 200;
 
-/// A corrupt or unreadable file ends `inspect` with exit 3, a missing one with 2.
-[[noreturn]] void fail(const Error& error) {
-  const Diagnostic fault =
-      to_diagnostic(error, "sextant data lint PREFIX, or write the pair again");
-  if (fault.exit == ExitCode::kUser) throw ConfigError(fault);
-  throw IoError(fault);
-}
-
-template <class T>
-T take(Result<T> result) {
-  if (!result.ok()) fail(result.error());
-  return std::move(result).value();
-}
-
 std::optional<Tokenizer> tokenizer_of(const Invocation& call) {
   if (!call.has("tokenizer")) return std::nullopt;
-  return take(Tokenizer::load(call.text("tokenizer")));
-}
-
-/// Beginning of a text on one line: line ends as \n, cut at a character.
-std::string one_line(std::string_view text) {
-  std::size_t size = std::min(text.size(), kShownBytes);
-  while (size < text.size() && size > 0 && (text[size] & 0xc0) == 0x80) --size;
-  std::string line;
-  for (const char c : text.substr(0, size)) {
-    if (c == '\n') {
-      line += "\\n";
-    } else if (static_cast<unsigned char>(c) >= ' ') {
-      line += c;
-    }
-  }
-  return size < text.size() ? line + " ..." : line;
+  return take_data(Tokenizer::load(call.text("tokenizer")));
 }
 
 struct FirstDocument {
@@ -68,7 +40,7 @@ std::vector<FirstDocument> first_documents(const IndexedDataset& dataset,
           static_cast<std::size_t>(dataset.sequence_length(static_cast<std::uint64_t>(i))));
       if (const auto read = dataset.read_sequence(static_cast<std::uint64_t>(i), 0, tokens);
           !read.ok()) {
-        fail(read.error());
+        fail_data(read.error());
       }
       document.tokens += tokens.size();
       ids.insert(ids.end(), tokens.begin(), tokens.end());
@@ -83,15 +55,15 @@ std::vector<FirstDocument> first_documents(const IndexedDataset& dataset,
 int inspect(const Invocation& call) {
   const std::optional<Tokenizer> tokenizer = tokenizer_of(call);
   for (const std::string& input : call.inputs) {
-    const auto dataset = take(IndexedDataset::open(input));
-    const DatasetSummary summary = take(summarize_dataset(dataset, call.has("full")));
+    const auto dataset = take_data(IndexedDataset::open(input));
+    const DatasetSummary summary = take_data(summarize_dataset(dataset, call.has("full")));
     std::vector<FirstDocument> documents;
     if (tokenizer) documents = first_documents(dataset, *tokenizer, call.integer("documents", 3));
     if (tokenizer && call.has("full")) {
       if (const auto checked =
               dataset.check_tokens(static_cast<std::int64_t>(tokenizer->vocab_size()));
           !checked.ok()) {
-        fail(checked.error());
+        fail_data(checked.error());
       }
     }
     if (call.json) {
@@ -121,7 +93,7 @@ int lint(const Invocation& call) {
     const auto dataset = IndexedDataset::open(input);
     if (!dataset.ok()) {
       if (dataset.error().kind == ErrorKind::kNotFound || dataset.error().kind == ErrorKind::kIo)
-        fail(dataset.error());
+        fail_data(dataset.error());
       error = dataset.error();
     } else if (const auto structure = dataset->check_structure(); !structure.ok()) {
       error = structure.error();
@@ -151,9 +123,35 @@ int lint(const Invocation& call) {
 
 }  // namespace
 
+void fail_data(const Error& error) {
+  const Diagnostic fault =
+      to_diagnostic(error, "sextant data lint PREFIX, or write the pair again");
+  if (fault.exit == ExitCode::kUser) throw ConfigError(fault);
+  throw IoError(fault);
+}
+
+std::string one_line(std::string_view text) {
+  std::size_t size = std::min(text.size(), kShownBytes);
+  while (size < text.size() && size > 0 && (text[size] & 0xc0) == 0x80) --size;
+  std::string line;
+  for (const char c : text.substr(0, size)) {
+    if (c == '\n') {
+      line += "\\n";
+    } else if (static_cast<unsigned char>(c) >= ' ') {
+      line += c;
+    }
+  }
+  return size < text.size() ? line + " ..." : line;
+}
+
 int run_data(const Invocation& invocation) {
-  if (invocation.sub->name == "inspect") return inspect(invocation);
-  if (invocation.sub->name == "lint") return lint(invocation);
+  const std::pair<const char*, int (*)(const Invocation&)> subs[] = {
+      {"inspect", inspect},  {"lint", lint},        {"stats", data_stats},
+      {"cat", data_cat},     {"diff", data_diff},   {"build", data_build},
+      {"order", data_order}, {"where", data_where}, {"verify", data_verify}};
+  for (const auto& [name, run] : subs) {
+    if (invocation.sub->name == name) return run(invocation);
+  }
   SX_CHECK(false, "the verb table names data {}, which has no code", invocation.sub->name);
   return 1;
 }

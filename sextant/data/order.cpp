@@ -49,6 +49,26 @@ OrderBlock NativeOrder::at(std::uint64_t position) const {
   return block;
 }
 
+std::optional<std::uint64_t> NativeOrder::position_of(std::uint32_t index, std::uint64_t epoch,
+                                                      std::uint64_t unit) const {
+  const Member& member = members_[index];
+  const std::uint64_t place =
+      options_.shuffle ? Permutation(member.order, epoch, member.blocks).inverse(unit) : unit;
+  const std::uint64_t k = epoch * member.blocks + place;
+  // The first position behind which more than k items of the member are past: doubled, then halved.
+  std::uint64_t low = 0, high = 1;
+  while (blend_.counts(high)[index] <= k) {
+    low = high;
+    high *= 2;
+    if (high > std::uint64_t{1} << 61) return std::nullopt;
+  }
+  while (high - low > 1) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    (blend_.counts(middle)[index] <= k ? low : high) = middle;
+  }
+  return low;
+}
+
 SequentialOrder::SequentialOrder(const Dataset& dataset, std::uint64_t block_tokens)
     : block_tokens_(block_tokens) {
   SX_CHECK(block_tokens > 0, "blocks of 0 tokens");

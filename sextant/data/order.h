@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "sextant/base/result.h"
@@ -39,6 +40,9 @@ class NativeOrder {
   static Result<NativeOrder> make(std::shared_ptr<const Dataset> dataset, const Options& options);
 
   OrderBlock at(std::uint64_t position) const;
+  /// Where a unit stands; nothing for a member that is not drawn any more. unit < blocks_per_epoch.
+  std::optional<std::uint64_t> position_of(std::uint32_t member, std::uint64_t epoch,
+                                           std::uint64_t unit) const;
   std::uint64_t blocks_per_epoch(std::uint32_t member) const { return members_[member].blocks; }
   const NativeBlend& blend() const { return blend_; }
   NativeBlend& blend() { return blend_; }

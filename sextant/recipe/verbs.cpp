@@ -337,12 +337,80 @@ Verb data_verb() {
                .max_inputs = SubVerb::kMany,
                .flags = {tokenizer},
                .example = "sextant data lint data/*.idx"};
+  const std::vector<std::string> groups{"run", "log", "training", "data", "tokenizer", "metrics"};
+  SubVerb order{.name = "order",
+                .summary = "List what stands at positions of a run's order.",
+                .recipe = kOptionalRecipe,
+                .groups = groups,
+                .flags = {{.name = "from",
+                           .value = Value::kInt,
+                           .value_name = "N",
+                           .text = "first position (default 0)",
+                           .min = 0},
+                          {.name = "count",
+                           .value = Value::kInt,
+                           .value_name = "N",
+                           .text = "positions listed (default 10)",
+                           .min = 1},
+                          {.name = "text", .text = "also the beginning of the text"}},
+                .example = "sextant data order run.toml --from 1000 --count 5 --text"};
+  SubVerb where{.name = "where",
+                .summary = "Find the positions and steps at which a unit of the data is used.",
+                .recipe = kOptionalRecipe,
+                .groups = groups,
+                .flags = {{.name = "key",
+                           .value = Value::kText,
+                           .value_name = "MEMBER:EPOCH:UNIT",
+                           .text = "which, as `sextant data order` prints it"}},
+                .example = "sextant data where run.toml --key 0:0:17"};
+  SubVerb build{.name = "build",
+                .summary = "Make the index caches of mode megatron and show what they hold.",
+                .recipe = kOptionalRecipe,
+                .groups = groups,
+                .example = "sextant data build run.toml --set data.mode=megatron"};
+  SubVerb cat{.name = "cat",
+              .summary = "Show a document of a token file.",
+              .inputs = "PREFIX",
+              .min_inputs = 1,
+              .max_inputs = 1,
+              .flags = {tokenizer,
+                        {.name = "doc",
+                         .value = Value::kInt,
+                         .value_name = "N",
+                         .text = "which, counted from 0 (default 0)",
+                         .min = 0}},
+              .example = "sextant data cat data/pages --doc 17 --tokenizer runs/vocab"};
+  SubVerb stats{.name = "stats",
+                .summary = "Read all tokens: how often each id comes, and their entropy.",
+                .inputs = "PREFIX...",
+                .min_inputs = 1,
+                .max_inputs = SubVerb::kMany,
+                .flags = {tokenizer,
+                          {.name = "top",
+                           .value = Value::kInt,
+                           .value_name = "N",
+                           .text = "most frequent ids shown (default 10)",
+                           .min = 0}},
+                .example = "sextant data stats data/pages --top 20"};
+  SubVerb diff{.name = "diff",
+               .summary = "Compare two token files; exit 5 at the first difference.",
+               .inputs = "PREFIX PREFIX",
+               .min_inputs = 2,
+               .max_inputs = 2,
+               .example = "sextant data diff data/pages copies/pages"};
+  SubVerb verify{
+      .name = "verify",
+      .summary = "Recompute what a run's checkpoints say it consumed; compare with another run's.",
+      .inputs = "RUN [RUN]",
+      .min_inputs = 1,
+      .max_inputs = 2,
+      .example = "sextant data verify runs/first"};
   return {.name = "data",
           .aliases = {},
           .program = Program::kSextant,
           .summary = "token datasets",
           .default_sub = "",
-          .subs = {inspect, lint}};
+          .subs = {inspect, lint, stats, cat, diff, build, order, where, verify}};
 }
 
 Verb plan_verb() {
