@@ -70,16 +70,18 @@ CpCase accuracy_case() {
   return {.name = "accuracy", .documents = {512}, .query_heads = 2, .key_heads = 1, .head_dim = 16};
 }
 
+// Results: one rounding at the end, whatever c is. Gradients of keys are sums of c terms in fp32;
+// the roundings of these additions are what little is left (a quarter more from c = 2 to 16).
 TEST(CpAccuracy, ErrorDoesNotGrowWithTheNumberOfRanks) {
   const CpCase c = accuracy_case();
   const FlatRun flat = testing::flat_run(c);
   const Errors two = played_ring(c, flat, 2, at::kFloat, BlockDtype::kFp32);
   for (std::int64_t degree = 3; degree <= 16; ++degree) {
     const Errors e = played_ring(c, flat, degree, at::kFloat, BlockDtype::kFp32);
-    EXPECT_LE(e.out, 1.2 * two.out) << degree;
-    EXPECT_LE(e.dq, 1.2 * two.dq) << degree;
-    EXPECT_LE(e.dk, 1.2 * two.dk) << degree;
-    EXPECT_LE(e.dv, 1.2 * two.dv) << degree;
+    EXPECT_LE(e.out, 1.15 * two.out) << degree;
+    EXPECT_LE(e.dq, 1.4 * two.dq) << degree;
+    EXPECT_LE(e.dk, 1.4 * two.dk) << degree;
+    EXPECT_LE(e.dv, 1.4 * two.dv) << degree;
   }
   EXPECT_LE(two.out, 1e-6);
 }

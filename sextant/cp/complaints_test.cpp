@@ -4,7 +4,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "sextant/cp/testing.h"
+#include "sextant/cp/every_kind_test.h"
 
 namespace sx {
 namespace {

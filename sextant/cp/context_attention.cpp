@@ -53,8 +53,11 @@ struct ContextAttention::Function : torch::autograd::Function<ContextAttention::
     std::shared_ptr<const Routes> routes;
   };
 
+  /// The sink is optional because an undefined tensor is no legal argument.
   static at::Tensor forward(Context* ctx, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, const at::Tensor& sink, const Holder& holder) {
+                            const at::Tensor& v, const std::optional<at::Tensor>& maybe_sink,
+                            const Holder& holder) {
+    const at::Tensor sink = maybe_sink.value_or(at::Tensor());
     const Routes& routes = *static_cast<Capsule&>(*holder).routes;
     ctx->saved_data["routes"] = c10::IValue::make_capsule(holder);
     ctx->saved_data["heads"] = std::vector<std::int64_t>{q.size(2), k.size(2)};
@@ -208,7 +211,9 @@ at::Tensor ContextAttention::operator()(const at::Tensor& q_BTND, const at::Tens
   }
   const c10::intrusive_ptr<torch::CustomClassHolder> holder =
       c10::make_intrusive<Function::Capsule>(routes_);
-  return Function::apply(q_BTND, k_BTGD, v_BTGD, sink_N, holder);
+  const std::optional<at::Tensor> sink =
+      sink_N.defined() ? std::optional<at::Tensor>(sink_N) : std::nullopt;
+  return Function::apply(q_BTND, k_BTGD, v_BTGD, sink, holder);
 }
 
 }  // namespace sx

@@ -7,7 +7,7 @@
 #include <array>
 
 #include "sextant/base/check.h"
-#include "sextant/cp/testing.h"
+#include "sextant/cp/every_kind_test.h"
 #include "sextant/nn/attention.h"
 #include "sextant/tensor/memory_tracker.h"
 
@@ -132,7 +132,9 @@ TEST(ContextAttention, RingHasTwoBuffers) {
       out.sum().backward();
       EXPECT_EQ(counter->read().at_peak[at], 5 * key_values) << ranks << " ranks";
       // Keys and their gradients are on their way at the same time.
-      if (ranks > 2) EXPECT_GE(world.session().max_in_flight(), 2);
+      if (ranks > 2) {
+        EXPECT_GE(world.session().max_in_flight(), 2);
+      }
     });
   }
 }

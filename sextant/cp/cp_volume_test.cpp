@@ -5,6 +5,7 @@
 
 #include "sextant/cp/routes.h"
 #include "sextant/cp/testing.h"
+#include "tests/equivalence/rank_test.h"
 
 namespace sx {
 namespace {
