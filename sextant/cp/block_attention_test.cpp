@@ -2,6 +2,7 @@
 #include "sextant/cp/block_attention.h"
 
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
 #include "sextant/base/check.h"
