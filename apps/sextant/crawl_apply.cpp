@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "apps/program/program.h"
 #include "sextant/crawl/charset.h"
