@@ -229,8 +229,7 @@ Result<void> BatchMaker::fill_rewritten_row(Batch& batch, std::size_t row,
     raw.borders.push_back(static_cast<std::int32_t>(b * block_tokens));
   }
   std::ranges::sort(raw.borders);
-  const auto repeated = std::ranges::unique(raw.borders);
-  raw.borders.erase(repeated.begin(), repeated.end());
+  raw.borders.erase(std::unique(raw.borders.begin(), raw.borders.end()), raw.borders.end());
   finish_row(batch, row, raw);
   return {};
 }
