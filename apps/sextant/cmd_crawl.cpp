@@ -24,20 +24,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The value, or the fault that ends the program.
-template <class T>
-T take(Result<T> result, const std::string& next) {
-  if (result.ok()) {
-    if constexpr (std::is_void_v<T>)
-      return;
-    else
-      return std::move(result).value();
-  }
-  const Diagnostic fault = to_diagnostic(result.error(), next);
-  if (fault.exit == ExitCode::kUser) throw ConfigError(fault);
-  throw IoError(fault);
-}
-
 bool contains(const std::vector<std::string>& list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
@@ -51,7 +37,7 @@ std::vector<fs::path> inputs_of(const Invocation& invocation) {
                                  .rule = "name WARC files, globs or @list.txt, or set crawl.inputs",
                                  .next = "sextant crawl pages/*.warc.gz --out runs/crawl"});
   }
-  return take(expand_inputs(inputs), "ls -l " + inputs.front());
+  return value_or_throw(expand_inputs(inputs), "ls -l " + inputs.front());
 }
 
 void print_table(const CrawlSummary& s) {
@@ -79,12 +65,14 @@ void write_results(const Invocation& invocation, const OpenedRun& run, const Cra
   const Json json = crawl_summary_json(summary);
   const Json examples = crawl_examples_json(summary);
   const std::string next = "df -h " + run.folder.path().string();
-  take(write_file_atomic(run.folder.file("examples.json"), examples.dump(1) + "\n"), next);
-  take(make_crawl_page(make_page_facts("Crawl", subject, summary.seconds, invocation.command), json,
-                       examples)
-           .write(run.folder.file("report.html")),
-       next);
-  take(write_file_atomic(run.folder.file("summary.json"), json.dump(1) + "\n"), next);
+  value_or_throw(write_file_atomic(run.folder.file("examples.json"), examples.dump(1) + "\n"),
+                 next);
+  value_or_throw(
+      make_crawl_page(make_page_facts("Crawl", subject, summary.seconds, invocation.command), json,
+                      examples)
+          .write(run.folder.file("report.html")),
+      next);
+  value_or_throw(write_file_atomic(run.folder.file("summary.json"), json.dump(1) + "\n"), next);
   if (invocation.json)
     std::fputs((json.dump() + "\n").c_str(), stdout);
   else if (!invocation.quiet)
@@ -99,7 +87,7 @@ int run_replay_verb(const Invocation& invocation) {
   const fs::path from = invocation.inputs.front();
   const OpenedRun run = open_run(invocation, Resume::kNever);
   const CrawlSummary summary =
-      take(run_replay(from, options, run.folder.path()), "ls -l " + from.string());
+      value_or_throw(run_replay(from, options, run.folder.path()), "ls -l " + from.string());
   write_results(invocation, run, summary, from.filename().string());
   return 0;
 }
@@ -121,9 +109,9 @@ int run_crawl_verb(const Invocation& invocation) {
     progress.add(bytes - shown);
     shown = bytes;
   };
-  const CrawlSummary summary =
-      take(run_crawl(inputs, options, run.folder.path(), on_progress, signals::stop_requested),
-           "sextant crawl inspect " + inputs.front().string());
+  const CrawlSummary summary = value_or_throw(
+      run_crawl(inputs, options, run.folder.path(), on_progress, signals::stop_requested),
+      "sextant crawl inspect " + inputs.front().string());
   progress.finish();
   if (summary.stopped) {
     std::fprintf(
@@ -168,11 +156,11 @@ int run_report(const Invocation& invocation) {
   const std::string subject =
       files.size() == 1 ? fs::path(files[0].at("path").get<std::string>()).filename().string()
                         : fmt::format("{} archives", files.size());
-  take(make_crawl_page(
-           make_page_facts("Crawl", subject, summary.value("seconds", 0.0), invocation.command),
-           summary, examples)
-           .write(run / "report.html"),
-       "df -h " + run.string());
+  value_or_throw(make_crawl_page(make_page_facts("Crawl", subject, summary.value("seconds", 0.0),
+                                                 invocation.command),
+                                 summary, examples)
+                     .write(run / "report.html"),
+                 "df -h " + run.string());
   std::printf("report: %s\n", (run / "report.html").c_str());
   return 0;
 }

@@ -124,10 +124,7 @@ int lint(const Invocation& call) {
 }  // namespace
 
 void fail_data(const Error& error) {
-  const Diagnostic fault =
-      to_diagnostic(error, "sextant data lint PREFIX, or write the pair again");
-  if (fault.exit == ExitCode::kUser) throw ConfigError(fault);
-  throw IoError(fault);
+  throw_fault(to_diagnostic(error, "sextant data lint PREFIX, or write the pair again"));
 }
 
 std::string one_line(std::string_view text) {

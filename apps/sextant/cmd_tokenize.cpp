@@ -35,8 +35,7 @@ Tokenizer load_tokenizer(const std::string& path, const char* kind) {
     fault.number = 40;
     fault.rule = "a part of a tokenizer file that is not handled is a fault, never left out";
   }
-  if (fault.exit == ExitCode::kUser) throw ConfigError(fault);
-  throw IoError(fault);
+  throw_fault(std::move(fault));
 }
 
 EncodeOptions encode_options(const Invocation& invocation) {
@@ -55,11 +54,7 @@ EncodeOptions encode_options(const Invocation& invocation) {
   return options;
 }
 
-void fail(const Error& error, const std::string& next) {
-  const Diagnostic fault = to_diagnostic(error, next);
-  if (fault.exit == ExitCode::kUser) throw ConfigError(fault);
-  throw IoError(fault);
-}
+void fail(const Error& error, const std::string& next) { throw_fault(to_diagnostic(error, next)); }
 
 bool print_result(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)

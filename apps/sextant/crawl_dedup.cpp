@@ -84,11 +84,7 @@ int run_crawl_dedup(const Invocation& invocation) {
                                  .rule = "kinds: line, paragraph, document, minhash",
                                  .next = "sextant crawl dedup line a.txt b.txt"});
   }
-  if (!report.ok()) {
-    const Diagnostic fault = to_diagnostic(report.error(), "ls -l " + inputs.front().string());
-    if (fault.exit == ExitCode::kUser) throw ConfigError(fault);
-    throw IoError(fault);
-  }
+  if (!report.ok()) throw_fault(to_diagnostic(report.error(), "ls -l " + inputs.front().string()));
   if (invocation.json) {
     print(nlohmann::ordered_json{{"files", report->files},
                                  {"files_written", report->files_written},

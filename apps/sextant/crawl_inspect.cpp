@@ -29,11 +29,7 @@ std::string printable(std::string_view text, std::size_t max_bytes) {
 WarcReader open_archive(const fs::path& path, const CrawlOptions& options) {
   WarcLimits limits;
   limits.max_block_bytes = options.max_payload_bytes;
-  auto reader = WarcReader::open(path, limits);
-  if (reader.ok()) return std::move(reader).value();
-  const Diagnostic fault = to_diagnostic(reader.error(), "ls -l " + path.string());
-  if (fault.exit == ExitCode::kUser) throw ConfigError(fault);
-  throw IoError(fault);
+  return value_or_throw(WarcReader::open(path, limits), "ls -l " + path.string());
 }
 
 std::string flags_of(const WarcRecord& record) {

@@ -17,19 +17,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-template <class T>
-T take_or_stop(Result<T> result, const std::string& next) {
-  if (result.ok()) {
-    if constexpr (std::is_void_v<T>)
-      return;
-    else
-      return std::move(result).value();
-  }
-  const Diagnostic fault = to_diagnostic(result.error(), next);
-  if (fault.exit == ExitCode::kUser) throw ConfigError(fault);
-  throw IoError(fault);
-}
-
 void need_task(const Invocation& invocation, const std::string& known) {
   if (invocation.inputs.front() == known) return;
   throw ConfigError(Diagnostic{.number = 3,
@@ -77,7 +64,7 @@ void print_scores(const ExtractionScore& score, bool as_json) {
 int run_crawl_train(const Invocation& invocation) {
   need_task(invocation, "extract");
   const fs::path data = invocation.inputs.at(1);
-  const auto pages = take_or_stop(read_labelled_pages(data), "ls " + data.string());
+  const auto pages = value_or_throw(read_labelled_pages(data), "ls " + data.string());
   const TrainingPlan plan = plan_of(invocation);
   ContentModel model = train_content_model(pages, plan);
   model.about = fmt::format(
@@ -85,7 +72,7 @@ int run_crawl_train(const Invocation& invocation) {
       "wcxb (CC-BY-4.0), trafilatura (Apache-2.0), magic-html (Apache-2.0)",
       plan.trees, plan.leaves, pages.size());
   const std::string path = invocation.text("to", "model.txt");
-  take_or_stop(write_file_atomic(path, model.to_text()), "df -h .");
+  value_or_throw(write_file_atomic(path, model.to_text()), "df -h .");
   print(fmt::format("{} pages, {} trees of {} leaves twice: {}\n", pages.size(), plan.trees,
                     plan.leaves, path));
   return 0;
@@ -94,7 +81,7 @@ int run_crawl_train(const Invocation& invocation) {
 int run_crawl_score(const Invocation& invocation) {
   need_task(invocation, "extraction");
   const fs::path data = invocation.inputs.at(1);
-  const auto pages = take_or_stop(read_labelled_pages(data), "ls " + data.string());
+  const auto pages = value_or_throw(read_labelled_pages(data), "ls " + data.string());
   const auto folds = static_cast<std::size_t>(invocation.integer("folds", 0));
   const bool layout = invocation.has("layout");
   ExtractionScore score;

@@ -104,4 +104,9 @@ Diagnostic to_diagnostic(const Error& error, std::string next) {
           .next = std::move(next)};
 }
 
+void throw_fault(Diagnostic fault) {
+  if (fault.exit == ExitCode::kUser) throw ConfigError(std::move(fault));
+  throw IoError(std::move(fault));
+}
+
 }  // namespace sx

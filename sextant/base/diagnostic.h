@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "sextant/base/exit_code.h"
@@ -62,5 +64,15 @@ class IoError : public FatalError {
 /// The diagnostic that tells of `error`: SX3-001 no space, SX3-002 permission, SX3-003 corrupt,
 /// SX2-007 not found ... `next` is the command to try.
 Diagnostic to_diagnostic(const Error& error, std::string next = "");
+
+/// Throws it: ConfigError for what the user chose, else IoError.
+[[noreturn]] void throw_fault(Diagnostic fault);
+
+/// The value, or what `to_diagnostic` makes of the error, thrown.
+template <class T>
+T value_or_throw(Result<T> result, const std::string& next) {
+  if (!result.ok()) throw_fault(to_diagnostic(result.error(), next));
+  if constexpr (!std::is_void_v<T>) return std::move(result).value();
+}
 
 }  // namespace sx

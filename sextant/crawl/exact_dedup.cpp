@@ -53,6 +53,19 @@ void for_each_paragraph(std::string_view text,
   }
 }
 
+/// What stays of a file's pieces, counted.
+struct Kept {
+  FileDedupReport& report;
+  std::string text{};
+  void add(std::string_view piece, bool stays) {
+    ++report.pieces;
+    if (stays)
+      text += piece;
+    else
+      ++report.dropped;
+  }
+};
+
 Result<void> write_result(const fs::path& folder, const fs::path& input, const std::string& text,
                           FileDedupReport& report) {
   SX_TRY_VOID(write_file_atomic(folder / input.filename(), text));
@@ -88,15 +101,11 @@ Result<FileDedupReport> dedup_lines(const std::vector<fs::path>& inputs, const f
   SX_TRY_VOID(make_dirs(folder));
   for (const fs::path& input : inputs) {
     SX_TRY(const std::string text, read_file(input));
-    std::string kept;
+    Kept kept{report};
     for_each_line(text, [&](std::string_view content, std::string_view line) {
-      ++report.pieces;
-      if (times[xxh3_128(content)] == 1)
-        kept += line;
-      else
-        ++report.dropped;
+      kept.add(line, times[xxh3_128(content)] == 1);
     });
-    SX_TRY_VOID(write_result(folder, input, kept, report));
+    SX_TRY_VOID(write_result(folder, input, kept.text, report));
   }
   return report;
 }
@@ -111,15 +120,11 @@ Result<FileDedupReport> dedup_paragraphs(const std::vector<fs::path>& inputs,
     SX_TRY(const std::string text, read_file(input));
     ++report.files;
     report.bytes_in += text.size();
-    std::string kept;
+    Kept kept{report};
     for_each_paragraph(text, [&](std::string_view content, std::string_view whole) {
-      ++report.pieces;
-      if (seen.insert(xxh3_128(content)).second)
-        kept += whole;
-      else
-        ++report.dropped;
+      kept.add(whole, seen.insert(xxh3_128(content)).second);
     });
-    SX_TRY_VOID(write_result(folder, input, kept, report));
+    SX_TRY_VOID(write_result(folder, input, kept.text, report));
   }
   return report;
 }

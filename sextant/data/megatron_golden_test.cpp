@@ -9,6 +9,7 @@
 #include "sextant/data/gpt_dataset.h"
 #include "sextant/data/md5.h"
 #include "sextant/data/megatron_dataset.h"
+#include "sextant/data/megatron_testing.h"
 #include "sextant/data/python_json.h"
 #include "tests/support/sha256.h"
 #include "tests/support/test_data.h"
@@ -36,17 +37,6 @@ void expect_array(const NpyArray& array, const GoldenJson& row) {
 
 std::size_t split_number(const std::string& name) {
   return name == "train" ? 0 : name == "valid" ? 1 : 2;
-}
-
-std::vector<std::int64_t> padded_sample(const GptDataset& dataset, std::uint64_t k,
-                                        std::int64_t pad) {
-  std::vector<std::int32_t> tokens(dataset.sample_tokens());
-  const std::uint64_t count =
-      dataset.read(dataset.pieces(dataset.row_of(k).value()).value(), tokens).value();
-  std::vector<std::int64_t> wide(tokens.begin(),
-                                 tokens.begin() + static_cast<std::ptrdiff_t>(count));
-  wide.resize(dataset.sample_tokens(), pad);
-  return wide;
 }
 
 TEST(MegatronGolden, IndexArraysAndAllSamples) {
@@ -84,7 +74,7 @@ TEST(MegatronGolden, IndexArraysAndAllSamples) {
     expect_array(dataset->index().shuffle_index, one["shuffle_index"]);
     std::vector<std::int64_t> all;
     for (std::uint64_t k = 0; k < dataset->size(); ++k) {
-      const auto tokens = padded_sample(*dataset, k, one["pad"]);
+      const auto tokens = testing::padded_sample(*dataset, k, one["pad"]);
       all.insert(all.end(), tokens.begin(), tokens.end());
       if (k < one["samples"].size()) {
         EXPECT_EQ(tokens, one["samples"][k].get<std::vector<std::int64_t>>()) << "sample " << k;
@@ -182,7 +172,7 @@ MegatronConfig config_of(const GoldenJson& one, const GoldenJson& tokenizer) {
 }
 
 /// Works in the folder of the recorded files.
-class AmongTheFiles : public testing::Test {
+class AmongTheFiles : public ::testing::Test {
  protected:
   void SetUp() override { fs::current_path(test_data("megatron")); }
   void TearDown() override { fs::current_path(before_); }
@@ -239,7 +229,8 @@ TEST_F(MegatronBuilderGolden, DescriptionsArraysAndFiles) {
       }
       for (std::uint64_t k = 0; k < row["first_token_of_samples"].size(); ++k) {
         const MegatronDataset::Place place = dataset.at(k).value();
-        const auto tokens = padded_sample(*dataset.members()[place.member], place.sample, 0);
+        const auto tokens =
+            testing::padded_sample(*dataset.members()[place.member], place.sample, 0);
         EXPECT_EQ(tokens[0], row["first_token_of_samples"][k].get<std::int64_t>()) << k;
       }
     }

@@ -10,6 +10,7 @@
 #include "sextant/data/indexed_writer.h"
 #include "sextant/data/md5.h"
 #include "sextant/data/megatron_dataset.h"
+#include "sextant/data/megatron_testing.h"
 #include "sextant/data/numpy_random.h"
 #include "sextant/data/python_json.h"
 #include "tests/support/sha256.h"
@@ -47,17 +48,6 @@ void write_formula_files() {
     }
     ASSERT_TRUE(writer.finish().ok());
   }
-}
-
-/// Tokens of sample k as 64-bit numbers, padded.
-std::vector<std::int64_t> sample(const GptDataset& dataset, std::uint64_t k, std::int64_t pad) {
-  std::vector<std::int32_t> tokens(dataset.sample_tokens());
-  const std::uint64_t count =
-      dataset.read(dataset.pieces(dataset.row_of(k).value()).value(), tokens).value();
-  std::vector<std::int64_t> wide(tokens.begin(),
-                                 tokens.begin() + static_cast<std::ptrdiff_t>(count));
-  wide.resize(dataset.sample_tokens(), pad);
-  return wide;
 }
 
 TEST(NumpyRandom, ShufflesAsRandomStateDoes) {
@@ -288,7 +278,7 @@ TEST(MegatronVectors, IndexArraysAndSamplesOfOneFile) {
     EXPECT_EQ(sha16(dataset->index().shuffle_index.bytes()), row.shuffle);
     std::vector<std::int64_t> tokens;
     for (std::uint64_t k = 0; k < std::min<std::uint64_t>(50, dataset->size()); ++k) {
-      const auto one = sample(*dataset, k, row.pad);
+      const auto one = testing::padded_sample(*dataset, k, row.pad);
       tokens.insert(tokens.end(), one.begin(), one.end());
     }
     EXPECT_EQ(sha256_16(tokens), row.tokens);

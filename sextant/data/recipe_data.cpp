@@ -37,12 +37,8 @@ Tokenizer open_tokenizer(const Recipe& recipe) {
   const TokenizerKeys& keys = recipe.tokenizer;
   if (keys.kind == TokenizerKind::kBytes) return Tokenizer::bytes();
   if (!keys.path.empty()) {
-    Result<Tokenizer> tokenizer = Tokenizer::load(keys.path, to_word(keys.kind));
-    if (tokenizer.ok()) return std::move(tokenizer).value();
-    const Diagnostic fault =
-        to_diagnostic(tokenizer.error(), "sextant tokenize inspect " + keys.path);
-    if (fault.exit == ExitCode::kUser) throw ConfigError(fault);
-    throw IoError(fault);
+    return value_or_throw(Tokenizer::load(keys.path, to_word(keys.kind)),
+                          "another tokenizer.path, or --set tokenizer.kind=KIND");
   }
   if (reads_built_in_text(recipe.data)) return Tokenizer::bytes();
   throw ConfigError(user_fault(25, "tokenizer.path is not set", "tokenizer.path",

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "sextant/base/check.h"
+#include "sextant/nn/layers.h"
 #include "sextant/tensor/init.h"
 
 namespace sx {
@@ -82,17 +83,6 @@ at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& weight,
   return GroupedLinear::apply(x, weight, rows_of_group);
 }
 
-at::Tensor expert_activation(Activation activation, const at::Tensor& x) {
-  switch (activation) {
-    case Activation::kSwiglu: return at::silu(x);
-    case Activation::kGeglu: return at::gelu(x);
-    case Activation::kGeluTanh: return at::gelu(x, "tanh");
-    case Activation::kGelu: return at::gelu(x);
-    case Activation::kRelu: return at::relu(x);
-  }
-  SX_CHECK(false, "activation {}", static_cast<int>(activation));
-}
-
 Experts::Experts(Module& parent, std::string name, const ModelShape& shape, std::int64_t ep_degree,
                  std::int64_t ep_coord, std::int64_t etp_degree, std::int64_t etp_coord)
     : Module(parent, std::move(name)), activation_(shape.activation), width_(shape.hidden) {
@@ -122,10 +112,9 @@ at::Tensor Experts::forward(const ExpertRows& rows) const {
   };
   at::Tensor y;
   if (gate_ != nullptr) {
-    y = expert_activation(activation_, product(rows.rows_RH, *gate_))
-            .mul(product(rows.rows_RH, *up_));
+    y = activate(activation_, product(rows.rows_RH, *gate_)).mul(product(rows.rows_RH, *up_));
   } else {
-    y = expert_activation(activation_, product(rows.rows_RH, *up_));
+    y = activate(activation_, product(rows.rows_RH, *up_));
   }
   // In the wider of both dtypes: the router's.
   return product(y.mul(rows.weights_R.unsqueeze(1)).to(y.scalar_type()), *down_);

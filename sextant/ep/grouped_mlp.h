@@ -51,7 +51,4 @@ class Experts : public Module {
   Parameter *gate_ = nullptr, *up_ = nullptr, *down_ = nullptr;
 };
 
-/// act(x), as in the dense feed-forward network.
-at::Tensor expert_activation(Activation activation, const at::Tensor& x);
-
 }  // namespace sx

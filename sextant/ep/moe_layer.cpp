@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sextant/base/check.h"
+#include "sextant/nn/layers.h"
 
 namespace sx {
 namespace {
@@ -37,8 +38,8 @@ SharedExperts::SharedExperts(Module& parent, std::string name, const ModelShape&
                  : nullptr) {}
 
 at::Tensor SharedExperts::forward(const at::Tensor& x) const {
-  const at::Tensor y = gate_ ? expert_activation(activation_, gate_->forward(x)).mul(up_.forward(x))
-                             : expert_activation(activation_, up_.forward(x));
+  const at::Tensor y = gate_ ? activate(activation_, gate_->forward(x)).mul(up_.forward(x))
+                             : activate(activation_, up_.forward(x));
   const at::Tensor out = down_.forward(y);
   return scale_ ? out.mul(at::sigmoid(scale_->forward(x))) : out;
 }

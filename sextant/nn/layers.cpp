@@ -32,6 +32,8 @@ at::Tensor cast(const Parameter& parameter, const at::Tensor& like) {
   return parameter.tensor.to(like.scalar_type());
 }
 
+}  // namespace
+
 at::Tensor activate(Activation activation, const at::Tensor& x) {
   switch (activation) {
     case Activation::kSwiglu: return at::silu(x);
@@ -42,8 +44,6 @@ at::Tensor activate(Activation activation, const at::Tensor& x) {
   }
   SX_CHECK(false, "activation {}", static_cast<int>(activation));
 }
-
-}  // namespace
 
 Linear::Linear(Module& parent, std::string name, std::int64_t out_features,
                std::int64_t in_features, bool bias, double init_std, std::int64_t valid_rows)

@@ -77,6 +77,9 @@ class Attention : public Module {
   std::unique_ptr<Norm> q_norm_, k_norm_;
 };
 
+/// The function between the matrices of an MLP; of the gate for gated ones.
+at::Tensor activate(Activation activation, const at::Tensor& x);
+
 /// down(act(gate(x)) * up(x)) for gated activations, down(act(up(x))) for the others.
 class FeedForward : public Module {
  public:

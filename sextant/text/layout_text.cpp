@@ -11,33 +11,6 @@ namespace {
 
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-bool is_skipped(Tag tag) {
-  switch (tag) {
-    case Tag::kHead:
-    case Tag::kScript:
-    case Tag::kStyle:
-    case Tag::kTemplate:
-    case Tag::kIframe:
-    case Tag::kObject:
-    case Tag::kCanvas:
-    case Tag::kSvg:
-    case Tag::kMath:
-    case Tag::kNoscript:
-    case Tag::kNoembed:
-    case Tag::kNoframes:
-    case Tag::kEmbed:
-    case Tag::kAudio:
-    case Tag::kVideo:
-    case Tag::kSelect:
-    case Tag::kDatalist:
-    case Tag::kButton:
-    case Tag::kInput:
-    case Tag::kTextarea:
-    case Tag::kTitle: return true;
-    default: return false;
-  }
-}
-
 /// Line ends a block asks for before and after itself; 0 for inline elements.
 int margin(Tag tag) {
   switch (tag) {
@@ -257,6 +230,33 @@ std::string collapsed(std::string_view text) {
 
 }  // namespace
 
+bool has_no_page_text(Tag tag) {
+  switch (tag) {
+    case Tag::kHead:
+    case Tag::kScript:
+    case Tag::kStyle:
+    case Tag::kTemplate:
+    case Tag::kIframe:
+    case Tag::kObject:
+    case Tag::kCanvas:
+    case Tag::kSvg:
+    case Tag::kMath:
+    case Tag::kNoscript:
+    case Tag::kNoembed:
+    case Tag::kNoframes:
+    case Tag::kEmbed:
+    case Tag::kAudio:
+    case Tag::kVideo:
+    case Tag::kSelect:
+    case Tag::kDatalist:
+    case Tag::kButton:
+    case Tag::kInput:
+    case Tag::kTextarea:
+    case Tag::kTitle: return true;
+    default: return false;
+  }
+}
+
 std::string layout_text(DomNode root) {
   LayoutWriter writer;
   DomNode node = root;
@@ -265,7 +265,7 @@ std::string layout_text(DomNode root) {
     bool descend = kind == NodeKind::kDocument || node == root;
     if (kind == NodeKind::kText) {
       writer.text(node.text());
-    } else if (kind == NodeKind::kElement && !is_skipped(node.tag())) {
+    } else if (kind == NodeKind::kElement && !has_no_page_text(node.tag())) {
       writer.enter(node);
       descend = true;
     }

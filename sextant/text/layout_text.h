@@ -17,6 +17,10 @@ namespace sx {
 /// no links).
 std::string layout_text(DomNode root);
 
+/// Whether what stands in such an element is no text of the page: form fields, scripts, styles,
+/// embedded objects.
+bool has_no_page_text(Tag tag);
+
 /// The text of the first title element in the HTML namespace, white space collapsed; empty when
 /// there is none.
 std::string page_title(DomNode document);

@@ -423,14 +423,9 @@ RunPlan make_plan(const TrainOptions& options, const TrainInputs& inputs) {
   if (!plan.resume_from) plan.hf_start = hf_folder_of(recipe.checkpoint.load);
   plan.checkpoint_files = checkpoint_files(plan);
   if (!options.choices.empty()) {
-    auto items =
-        read_choice_items(options.choices, inputs.data.tokenizer, inputs.shape.max_positions);
-    if (!items.ok()) {
-      const Diagnostic fault = to_diagnostic(items.error(), "sextant train --help");
-      if (fault.exit == ExitCode::kUser) throw ConfigError(fault);
-      throw IoError(fault);
-    }
-    plan.choices = *std::move(items);
+    plan.choices = value_or_throw(
+        read_choice_items(options.choices, inputs.data.tokenizer, inputs.shape.max_positions),
+        "sextant train --help");
   }
   return plan;
 }

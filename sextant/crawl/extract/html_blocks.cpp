@@ -8,6 +8,7 @@
 #include "sextant/base/hash.h"
 #include "sextant/text/aho_corasick.h"
 #include "sextant/text/ascii.h"
+#include "sextant/text/layout_text.h"
 #include "sextant/text/unicode.h"
 
 namespace sx {
@@ -76,33 +77,6 @@ const GroupMatcher& group_matcher() {
   return kMatcher;
 }
 
-bool leaves_out(Tag tag) {
-  switch (tag) {
-    case Tag::kHead:
-    case Tag::kScript:
-    case Tag::kStyle:
-    case Tag::kTemplate:
-    case Tag::kIframe:
-    case Tag::kObject:
-    case Tag::kCanvas:
-    case Tag::kSvg:
-    case Tag::kMath:
-    case Tag::kNoscript:
-    case Tag::kNoembed:
-    case Tag::kNoframes:
-    case Tag::kEmbed:
-    case Tag::kAudio:
-    case Tag::kVideo:
-    case Tag::kSelect:
-    case Tag::kDatalist:
-    case Tag::kButton:
-    case Tag::kInput:
-    case Tag::kTextarea:
-    case Tag::kTitle: return true;
-    default: return false;
-  }
-}
-
 bool is_inline(Tag tag) {
   switch (tag) {
     case Tag::kA:
@@ -160,7 +134,7 @@ class BlockCutter {
       bool descend = false;
       if (node.kind() == NodeKind::kText) {
         text(node.text());
-      } else if (node.kind() == NodeKind::kElement && !leaves_out(node.tag())) {
+      } else if (node.kind() == NodeKind::kElement && !has_no_page_text(node.tag())) {
         enter(node);
         descend = true;
       }
